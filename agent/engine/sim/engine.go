@@ -1,0 +1,212 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// ExitError is how an engine ends that did not end by itself: what a process's
+// exit code would be, and why.
+type ExitError struct {
+	Code   int
+	Reason string
+}
+
+func (e *ExitError) Error() string { return fmt.Sprintf("exit code %d: %s", e.Code, e.Reason) }
+
+var (
+	errTerminated = errors.New("terminated")
+	errEnded      = errors.New("the engine has ended")
+)
+
+type phase int32
+
+const (
+	serving phase = iota // also before Run, so that a bare handler serves
+	loading
+	draining
+)
+
+// Engine is one simulated engine. It is an [http.Handler] that serves at once;
+// [Engine.Run] adds what a process has: loading, a listener, ranks, an end.
+type Engine struct {
+	cfg    Config
+	names  map[string]bool
+	cache  *prefixCache
+	slots  *slots
+	stats  *metrics
+	ledger *ledger
+	faults *faultBox
+	routes map[string]route
+
+	ran   atomic.Bool
+	phase atomic.Int32
+	ready chan struct{} // closed when Run is ready
+	addr  net.Addr      // written before ready is closed
+	ids   atomic.Uint64
+
+	life context.Context // ends with the process; its cause says why
+	kill context.CancelCauseFunc
+	soft context.Context // ends with SIGTERM, or with life
+	term context.CancelCauseFunc
+
+	inflight sync.WaitGroup // requests in ServeHTTP that were let in
+	gate     sync.Mutex     // orders "let in" before "draining"
+}
+
+// New makes an engine; the error lists all that is wrong with cfg.
+func New(cfg Config) (*Engine, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	e := &Engine{
+		cfg:    cfg,
+		names:  make(map[string]bool),
+		cache:  newPrefixCache(cfg.CacheBlocks),
+		slots:  &slots{max: cfg.MaxNumSeqs, bound: cfg.MaxQueued},
+		ledger: &ledger{began: time.Now(), limit: cfg.RecordLimit},
+		ready:  make(chan struct{}),
+	}
+	for _, n := range cfg.ServedNames {
+		e.names[n] = true
+	}
+	e.stats = newMetrics(cfg, e.slots)
+	e.life, e.kill = context.WithCancelCause(context.Background())
+	e.soft, e.term = context.WithCancelCause(e.life)
+	e.faults = &faultBox{fault: cfg.Fault, onTimer: e.crash}
+	e.routes = e.routeTable()
+	return e, nil
+}
+
+// Ready is closed when Run has loaded and, on rank 0, listens.
+func (e *Engine) Ready() <-chan struct{} { return e.ready }
+
+// Addr is where HTTP is served, once [Engine.Ready] is closed; nil on ranks > 0.
+func (e *Engine) Addr() net.Addr { return e.addr }
+
+// Requests returns the record of arrivals, oldest first.
+func (e *Engine) Requests() []Record { return e.ledger.all() }
+
+// SetFault replaces the fault while the engine runs; the zero Fault heals it. What
+// only means something while loading has no effect any more.
+func (e *Engine) SetFault(f Fault) error {
+	if err := f.validate(e.cfg.Spawn != nil); err != nil {
+		return err
+	}
+	e.faults.replace(f)
+	return e.spawn(f)
+}
+
+// Terminate is SIGTERM: loading stops, running requests are cut, or are given
+// Config.ShutdownTimeout, and Run returns nil.
+func (e *Engine) Terminate() {
+	if e.faults.get().IgnoreTerm {
+		e.cfg.Logger.Warn("SIGTERM ignored, as the fault asks")
+		return
+	}
+	e.term(errTerminated)
+}
+
+// Run is the engine's life as a process, once. Ending ctx is SIGKILL: everything is
+// cut and Run returns ctx's cause. It returns nil after [Engine.Terminate], an
+// [*ExitError] when a fault or a lost rank ended it, and any other error when it
+// could not start. It returns when nothing of it is left running.
+func (e *Engine) Run(ctx context.Context) error {
+	if e.ran.Swap(true) {
+		return errors.New("sim: an engine runs once; make a new one")
+	}
+	stop := context.AfterFunc(ctx, func() { e.kill(context.Cause(ctx)) })
+	defer stop()
+	defer e.kill(errEnded)
+	defer e.faults.disarm()
+	e.phase.Store(int32(loading))
+	if err := e.spawn(e.cfg.Fault); err != nil {
+		return err
+	}
+	err := e.runRank()
+	if e.life.Err() != nil {
+		err = context.Cause(e.life) // the first cause; what followed from it is noise
+	}
+	if errors.Is(err, errTerminated) {
+		return nil
+	}
+	return err
+}
+
+func (e *Engine) runRank() error {
+	if e.cfg.Headless {
+		return e.runHeadless()
+	}
+	if e.cfg.NNodes > 1 {
+		g, err := e.gather()
+		if err != nil {
+			return err
+		}
+		defer g.close()
+	}
+	if e.cfg.Loading == Loading503 {
+		return e.serve(e.load)
+	}
+	if err := e.load(); err != nil {
+		return err
+	}
+	return e.serve(nil)
+}
+
+// load passes the load time in tenths, each with a line in the log, which is what
+// a supervisor can see of a load's progress.
+func (e *Engine) load() error {
+	f := e.cfg.Fault
+	began := time.Now()
+	for i := 1; i <= 10; i++ {
+		next := e.cfg.LoadTime * time.Duration(i) / 10
+		if at := time.Duration(f.FailLoadAfter); at > 0 && at <= next {
+			return errors.Join(pause(e.soft, at-time.Since(began)), &ExitError{1, "the load failed, as the fault asks"})
+		}
+		if at := time.Duration(f.StallLoadAfter); at > 0 && at <= next {
+			<-e.soft.Done()
+		}
+		if err := pause(e.soft, next-time.Since(began)); err != nil {
+			return err
+		}
+		e.cfg.Logger.Info("loading weights", "model", e.cfg.Model, "done_percent", 10*i)
+	}
+	return nil
+}
+
+func (e *Engine) spawn(f Fault) error {
+	if f.ForkChild == 0 {
+		return nil
+	}
+	if err := e.cfg.Spawn(time.Duration(f.ForkChild)); err != nil {
+		return fmt.Errorf("fault: fork_child: %w", err)
+	}
+	return nil
+}
+
+// crash ends the engine's life at once.
+func (e *Engine) crash(why *ExitError) {
+	e.cfg.Logger.Error("engine died", "code", why.Code, "reason", why.Reason)
+	e.kill(why)
+}
+
+// pause waits for d; it returns ctx's cause when that ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return context.Cause(ctx)
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
