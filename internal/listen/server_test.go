@@ -55,7 +55,7 @@ func hello(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") 
 func TestProtocols(t *testing.T) {
 	for _, c := range []struct {
 		h2c  bool
-		make func(listen.Network) *http.Transport
+		tr   func(listen.Network) *http.Transport
 		want string // empty: refused
 	}{
 		{false, listen.Transport, "HTTP/1.1"},
@@ -66,7 +66,7 @@ func TestProtocols(t *testing.T) {
 		t.Run(fmt.Sprintf("h2c=%v/%s", c.h2c, c.want), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := serve(t, listen.ServerOptions{H2C: c.h2c}, hello)
-				tr := c.make(s.host)
+				tr := c.tr(s.host)
 				resp, body, err := s.get(tr)
 				switch {
 				case c.want == "" && err == nil:
@@ -85,7 +85,7 @@ func TestProtocols(t *testing.T) {
 }
 
 func TestRequestInFlightFinishes(t *testing.T) {
-	for name, make := range map[string]func(listen.Network) *http.Transport{"http1": listen.Transport, "h2c": listen.TransportH2C} {
+	for name, transport := range map[string]func(listen.Network) *http.Transport{"http1": listen.Transport, "h2c": listen.TransportH2C} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := serve(t, listen.ServerOptions{H2C: true, Drain: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
@@ -96,7 +96,7 @@ func TestRequestInFlightFinishes(t *testing.T) {
 					}
 				})
 				time.AfterFunc(time.Second, s.stop)
-				tr := make(s.host)
+				tr := transport(s.host)
 				_, body, err := s.get(tr)
 				if body != "whole" || err != nil {
 					t.Errorf("%q, %v", body, err)
@@ -134,7 +134,9 @@ func TestRequestPastTheDrainIsCut(t *testing.T) {
 
 func TestHandlerThatIgnoresTheCutIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, listen.ServerOptions{Drain: time.Second}, func(http.ResponseWriter, *http.Request) { time.Sleep(time.Hour) })
+		release := make(chan struct{})
+		defer close(release)
+		s := serve(t, listen.ServerOptions{Drain: time.Second}, func(http.ResponseWriter, *http.Request) { <-release })
 		time.AfterFunc(time.Second, s.stop)
 		s.get(listen.Transport(s.host))
 		if err := <-s.done; err == nil || !strings.Contains(err.Error(), "1 handlers") {
