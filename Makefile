@@ -1,0 +1,60 @@
+# Berth. `make` alone lists the targets. Everything but `make deps` needs only Go and make.
+
+export CGO_CFLAGS ?= -g -O2 -Wno-deprecated-declarations
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS  = -s -w -X berth/internal/release.Version=$(VERSION)
+
+# Packages whose goroutines share memory enough to earn the race detector on every change.
+RACE = ./consensus/... ./peer/... ./admin/... ./gossip/... ./router/... ./agent/... ./internal/... ./fsm ./idle ./dev/...
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z][a-z0-9_%-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]*):.*## /  \1\t/' | expand -t 20
+
+.PHONY: build
+build: ## bin/berth and bin/berthctl
+	@mkdir -p bin
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/berth ./cmd/berth
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/berthctl ./cmd/berthctl
+
+.PHONY: demo
+demo: build ## a whole cluster of separate processes does the main job, step by step, in a minute or two
+	@$(GO) run ./demo/cluster -bin bin
+
+.PHONY: demo-llamacpp
+demo-llamacpp: build ## the same main job with real tokens: llama.cpp from npm and a tiny model (needs Node and npm)
+	@$(GO) run ./demo/real -bin bin
+
+.PHONY: test
+test: vet ## every test that needs only Go and make, with the skipped ones named and counted
+	@$(GO) run ./internal/testsum ./...
+
+.PHONY: race
+race: ## the packages that share memory, under the race detector (needs gcc)
+	@$(GO) run ./internal/testsum -race $(RACE)
+
+.PHONY: vet
+vet: ## gofmt, go vet and staticcheck
+	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo "run gofmt -w on these files"; exit 1; }
+	@$(GO) vet ./...
+	@$(GO) tool staticcheck ./...
+
+.PHONY: bench
+bench: ## every benchmark once, as ratios side by side where there is something to compare with
+	$(GO) test -run '^$$' -bench . -benchtime 200ms ./...
+
+.PHONY: golden
+golden: ## rewrite the golden scripts and command lines; read the diff as prose
+	$(GO) test ./fsm ./agent/engine/... -rewrite
+
+.PHONY: fuzz
+fuzz: ## thirty seconds of each fuzz target
+	$(GO) test ./fsm -run '^$$' -fuzz FuzzDecode -fuzztime 30s
+	$(GO) test ./fsm -run '^$$' -fuzz FuzzRestore -fuzztime 30s
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin demo/llamacpp/node_modules
