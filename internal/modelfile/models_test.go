@@ -106,3 +106,11 @@ func TestLoadReadsFoldersInOrderAndNamesWhatIsMissing(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestTheExamplesAreGood(t *testing.T) {
+	for _, dir := range []string{"sim", "production"} {
+		if specs, err := Load(filepath.Join("../../examples", dir), nil); err != nil || len(specs) != 3 {
+			t.Errorf("%s: %d models, %v", dir, len(specs), err)
+		}
+	}
+}
