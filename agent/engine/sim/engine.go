@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -24,14 +23,6 @@ var (
 	errEnded      = errors.New("the engine has ended")
 )
 
-type phase int32
-
-const (
-	serving phase = iota // also before Run, so that a bare handler serves
-	loading
-	draining
-)
-
 // Engine is one simulated engine. It is an [http.Handler] that serves at once;
 // [Engine.Run] adds what a process has: loading, a listener, ranks, an end.
 type Engine struct {
@@ -44,19 +35,18 @@ type Engine struct {
 	faults *faultBox
 	routes map[string]route
 
-	ran   atomic.Bool
-	phase atomic.Int32
-	ready chan struct{} // closed when Run is ready
-	addr  net.Addr      // written before ready is closed
-	ids   atomic.Uint64
+	ran     atomic.Bool
+	loading atomic.Bool   // never true without Run, so that a bare handler serves
+	ready   chan struct{} // closed when Run is ready
+	addr    net.Addr      // written before ready is closed
+	ids     atomic.Uint64
 
 	life context.Context // ends with the process; its cause says why
 	kill context.CancelCauseFunc
 	soft context.Context // ends with SIGTERM, or with life
 	term context.CancelCauseFunc
 
-	inflight sync.WaitGroup // requests in ServeHTTP that were let in
-	gate     sync.Mutex     // orders "let in" before "draining"
+	work *gate // requests that make the engine work
 }
 
 // New makes an engine; the error lists all that is wrong with cfg.
@@ -72,6 +62,7 @@ func New(cfg Config) (*Engine, error) {
 		slots:  &slots{max: cfg.MaxNumSeqs, bound: cfg.MaxQueued},
 		ledger: &ledger{began: time.Now(), limit: cfg.RecordLimit},
 		ready:  make(chan struct{}),
+		work:   newGate(),
 	}
 	for _, n := range cfg.ServedNames {
 		e.names[n] = true
@@ -125,7 +116,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer stop()
 	defer e.kill(errEnded)
 	defer e.faults.disarm()
-	e.phase.Store(int32(loading))
+	e.loading.Store(true)
 	if err := e.spawn(e.cfg.Fault); err != nil {
 		return err
 	}
@@ -143,13 +134,19 @@ func (e *Engine) runRank() error {
 	if e.cfg.Headless {
 		return e.runHeadless()
 	}
-	if e.cfg.NNodes > 1 {
-		g, err := e.gather()
-		if err != nil {
-			return err
-		}
-		defer g.close()
+	if e.cfg.NNodes == 1 {
+		return e.runHead()
 	}
+	g, err := e.gather()
+	if err == nil {
+		err = e.runHead()
+	}
+	e.kill(err) // before the group closes: its end is no loss of a rank then
+	g.close()
+	return err
+}
+
+func (e *Engine) runHead() error {
 	if e.cfg.Loading == Loading503 {
 		return e.serve(e.load)
 	}
@@ -162,22 +159,28 @@ func (e *Engine) runRank() error {
 // load passes the load time in tenths, each with a line in the log, which is what
 // a supervisor can see of a load's progress.
 func (e *Engine) load() error {
-	f := e.cfg.Fault
+	fail, stall := time.Duration(e.cfg.Fault.FailLoadAfter), time.Duration(e.cfg.Fault.StallLoadAfter)
 	began := time.Now()
 	for i := 1; i <= 10; i++ {
 		next := e.cfg.LoadTime * time.Duration(i) / 10
-		if at := time.Duration(f.FailLoadAfter); at > 0 && at <= next {
-			return errors.Join(pause(e.soft, at-time.Since(began)), &ExitError{1, "the load failed, as the fault asks"})
-		}
-		if at := time.Duration(f.StallLoadAfter); at > 0 && at <= next {
-			<-e.soft.Done()
+		if fail > 0 && fail <= next || stall > 0 && stall <= next {
+			break
 		}
 		if err := pause(e.soft, next-time.Since(began)); err != nil {
 			return err
 		}
 		e.cfg.Logger.Info("loading weights", "model", e.cfg.Model, "done_percent", 10*i)
 	}
-	return nil
+	switch {
+	case fail > 0:
+		if err := pause(e.soft, fail-time.Since(began)); err != nil {
+			return err
+		}
+		return &ExitError{1, "the load failed, as the fault asks"}
+	case stall > 0:
+		<-e.soft.Done()
+	}
+	return context.Cause(e.soft)
 }
 
 func (e *Engine) spawn(f Fault) error {

@@ -43,22 +43,26 @@ const (
 )
 
 // gather waits for every rank. When a rank is lost afterwards, the engine exits 1.
+// The caller closes the group, also one that is not complete.
 func (e *Engine) gather() (*group, error) {
 	ctx, cancel := context.WithTimeoutCause(e.soft, e.cfg.GroupTimeout,
 		&ExitError{1, fmt.Sprintf("not all of %d ranks came within %v", e.cfg.NNodes, e.cfg.GroupTimeout)})
 	defer cancel()
+	g := &group{e: e, conns: make(map[int]net.Conn)}
 	ln, err := e.cfg.Listen(ctx, e.cfg.master())
 	if err != nil {
-		return nil, fmt.Errorf("listen on the master address %s: %w", e.cfg.master(), err)
+		return g, fmt.Errorf("listen on the master address %s: %w", e.cfg.master(), err)
 	}
-	g := &group{e: e, ln: ln, conns: make(map[int]net.Conn)}
+	g.ln = ln
 	stop := context.AfterFunc(ctx, func() { ln.Close() })
 	defer stop()
 	for len(g.conns) < e.cfg.NNodes-1 {
 		c, err := ln.Accept()
 		if err != nil {
-			g.close()
-			return nil, errors.Join(context.Cause(ctx), err)
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
+			return g, fmt.Errorf("wait for the ranks at %s: %w", e.cfg.master(), err)
 		}
 		g.admit(c)
 	}
@@ -113,14 +117,17 @@ func (g *group) start(rank int, c net.Conn) {
 		if err == nil {
 			_, err = c.Read(make([]byte, 1))
 		}
-		g.e.crash(&ExitError{1, fmt.Sprintf("rank %d is lost: %v", rank, err)})
+		if g.e.life.Err() == nil {
+			g.e.crash(&ExitError{1, fmt.Sprintf("rank %d is lost: %v", rank, err)})
+		}
 	})
 }
 
-// close ends the group's connections, without calling that a loss.
+// close ends the group's connections; the engine's life has ended before.
 func (g *group) close() {
-	g.e.kill(errEnded)
-	g.ln.Close()
+	if g.ln != nil {
+		g.ln.Close()
+	}
 	for _, c := range g.conns {
 		c.Close()
 	}

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -26,30 +25,40 @@ func (e *Engine) serve(load func() error) error {
 		ConnState:         conns.track,
 		ReadHeaderTimeout: time.Minute,
 	}
-	done := make(chan error, 1)
-	go func() { done <- srv.Serve(ln) }()
+	var served error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		served = srv.Serve(ln)
+	}()
 	err = e.untilEnd(load, done)
+	if err == nil {
+		<-done
+		err = fmt.Errorf("serve on %s: %w", e.addr, served)
+	}
 	e.kill(err) // handlers first, so that none of them ends its answer well
+	left := e.work.close()
 	srv.Close()
+	<-done // no connection is accepted any more
 	conns.wait()
-	e.inflight.Wait()
+	<-left
 	return err
 }
 
-// untilEnd returns why serving ends; the listener's failure comes through served.
-func (e *Engine) untilEnd(load func() error, served <-chan error) error {
+// untilEnd returns why serving ends, nil when the listener failed.
+func (e *Engine) untilEnd(load func() error, done <-chan struct{}) error {
 	if load != nil {
 		if err := load(); err != nil {
 			return err
 		}
 	}
-	e.phase.Store(int32(serving))
+	e.loading.Store(false)
 	e.faults.arm()
 	e.cfg.Logger.Info("engine ready", "model", e.cfg.Model, "addr", e.addr.String())
 	close(e.ready)
 	select {
-	case err := <-served:
-		return fmt.Errorf("serve on %s: %w", e.addr, err)
+	case <-done:
+		return nil
 	case <-e.soft.Done():
 	}
 	if e.life.Err() == nil {
@@ -62,33 +71,20 @@ func (e *Engine) untilEnd(load func() error, served <-chan error) error {
 func (e *Engine) drain() {
 	slow := time.Duration(e.faults.get().SlowDrain)
 	limit := max(e.cfg.ShutdownTimeout, slow)
-	e.gate.Lock()
-	e.phase.Store(int32(draining))
-	e.gate.Unlock()
+	empty := e.work.close()
 	if limit == 0 {
 		return
 	}
 	e.cfg.Logger.Info("draining", "timeout", limit)
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(e.life, limit)
-	defer cancel()
-	go func() {
-		e.inflight.Wait() // serve waits for the same, after it has cut them
-		cancel()
-	}()
-	<-ctx.Done()
-	_ = pause(e.life, slow-time.Since(began))
-}
-
-// enter lets a request in unless the engine drains; the caller calls inflight.Done.
-func (e *Engine) enter() bool {
-	e.gate.Lock()
-	defer e.gate.Unlock()
-	if phase(e.phase.Load()) == draining {
-		return false
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-empty:
+	case <-timer.C:
+	case <-e.life.Done():
 	}
-	e.inflight.Add(1)
-	return true
+	_ = pause(e.life, slow-time.Since(began))
 }
 
 // connKey is the context key of a request's connection, which a reset needs.
@@ -102,11 +98,7 @@ func reset(r *http.Request) {
 }
 
 // connections waits for the server's goroutines: http.Server.Close does not.
-type connections struct {
-	mu     sync.Mutex
-	closed bool
-	open   sync.WaitGroup
-}
+type connections struct{ open sync.WaitGroup }
 
 func (c *connections) track(_ net.Conn, s http.ConnState) {
 	switch s {
@@ -121,5 +113,3 @@ func (c *connections) wait() { c.open.Wait() }
 
 // abandon ends an answer so that its reader sees that it is not whole.
 func abandon() { panic(http.ErrAbortHandler) }
-
-var errUnready = errors.New("loading")

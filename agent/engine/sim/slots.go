@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"sync"
@@ -19,32 +18,24 @@ type slots struct {
 	waiting []chan struct{}
 }
 
-// acquire waits for a turn. It returns ctx's cause when ctx ends first, and then
-// holds nothing.
-func (s *slots) acquire(ctx context.Context) error {
+// join takes a place: the channel is closed when its turn has come. leave gives it
+// up, whether or not it has come.
+func (s *slots) join() (turn chan struct{}, err error) {
 	s.mu.Lock()
-	if s.running < s.max && len(s.waiting) == 0 {
+	defer s.mu.Unlock()
+	turn = make(chan struct{})
+	switch {
+	case s.running < s.max && len(s.waiting) == 0:
 		s.running++
-		s.mu.Unlock()
-		return nil
+		close(turn)
+	case s.bound > 0 && len(s.waiting) >= s.bound:
+		return nil, errQueueFull
+	default:
+		s.waiting = append(s.waiting, turn)
 	}
-	if s.bound > 0 && len(s.waiting) >= s.bound {
-		s.mu.Unlock()
-		return errQueueFull
-	}
-	turn := make(chan struct{})
-	s.waiting = append(s.waiting, turn)
-	s.mu.Unlock()
-	select {
-	case <-turn:
-		return nil
-	case <-ctx.Done():
-		s.leave(turn)
-		return context.Cause(ctx)
-	}
+	return turn, nil
 }
 
-// leave gives up a place in the queue, or the turn if it came at the same moment.
 func (s *slots) leave(turn chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,12 +43,6 @@ func (s *slots) leave(turn chan struct{}) {
 		s.waiting = slices.Delete(s.waiting, i, i+1)
 		return
 	}
-	s.passOnLocked()
-}
-
-func (s *slots) release() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.passOnLocked()
 }
 
