@@ -132,6 +132,25 @@ func TestRequestPastTheDrainIsCut(t *testing.T) {
 	})
 }
 
+func TestHandlerWithAConnectionOfItsOwnHearsOfTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, listen.ServerOptions{Drain: time.Second}, func(w http.ResponseWriter, r *http.Request) {
+			c, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer c.Close()
+			<-r.Context().Done()
+		})
+		time.AfterFunc(time.Second, s.stop)
+		s.get(listen.Transport(s.host)) // fails: nobody answers
+		if err := <-s.done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestHandlerThatIgnoresTheCutIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})

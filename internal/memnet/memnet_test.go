@@ -199,6 +199,55 @@ func TestStallHoldsBytesBack(t *testing.T) {
 	})
 }
 
+func TestStallHoldsTheEndBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := memnet.New(1)
+		near, far := pair(t, n.Host("a"), n.Host("b"))
+		n.Stall("a", "b")
+		near.Close()
+		far.SetReadDeadline(time.Now().Add(time.Minute))
+		if _, err := far.Read(make([]byte, 4)); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("read during a stall: %v", err)
+		}
+	})
+}
+
+func TestCutLosesWhatAClosedEndSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := memnet.New(1)
+		n.SetLatency(time.Second)
+		near, far := pair(t, n.Host("a"), n.Host("b"))
+		io.WriteString(near, "in flight")
+		near.Close()
+		n.Cut("a", "b")
+		if got, err := io.ReadAll(far); len(got) != 0 || !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("%q, %v came through the cut", got, err)
+		}
+	})
+}
+
+func TestUnacceptedConnectionIsReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := memnet.New(1)
+		ln, err := n.Host("b").Listen(t.Context(), "b:80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := n.Host("a").Dial(t.Context(), "b:80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		ln.Close()
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+			t.Error(err)
+		}
+		if _, err := ln.Accept(); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("accept after close: %v", err)
+		}
+	})
+}
+
 func TestKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := memnet.New(1)
