@@ -46,7 +46,9 @@ type Board interface {
 // Members is the membership of the cluster.
 type Members interface {
 	Peers() []wire.PeerView
-	AddPeer(ctx context.Context, id, raftAddress string) error
+	// AddPeer takes what a peer says of itself (POST peers): one that is not in the configuration joins as a non-voter, and the row of its HTTP
+	// address, level and version is brought up to date. HTTP may be empty when an operator adds a peer that has yet to announce itself.
+	AddPeer(ctx context.Context, server fleet.Server) error
 	RemovePeer(ctx context.Context, id string) error
 	PromotePeer(ctx context.Context, id string) error
 	DemotePeer(ctx context.Context, id string) error
