@@ -1,0 +1,4 @@
+// Package scheduler decides which replica of which model sits on which GPUs, and explains what it refuses. Plan is a pure function: equal
+// snapshots give equal plans. It must never know how a snapshot was gathered or what becomes of a plan: no clock, log, network or goroutine
+// is in here, and whatever it proposes is checked again when it is applied.
+package scheduler

@@ -1,0 +1,163 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+
+	"berth/fleet"
+	"berth/scheduler/capacity"
+)
+
+// Plan proposes what to change so that the fleet comes nearer to what its models ask for, and explains every replica that it cannot place.
+// Models go by priority, then by age; one that does not fit holds nothing and does not stop those behind it. Items never depend on each other
+// but for a Wake, which stands before the placement it allows.
+func Plan(s Snapshot) fleet.Plan {
+	p := newPlanner(s)
+	for _, m := range p.inOrder() {
+		p.model(m)
+	}
+	if s.Frozen {
+		p.plan.Items = nil
+	}
+	return p.plan
+}
+
+// planner holds one run of Plan.
+type planner struct {
+	Snapshot
+	models   map[string]*fleet.Model
+	nodes    map[string]*fleet.Node
+	replicas map[string][]*fleet.Replica // by model
+	cards    *capacity.Map               // nil until somebody looks for room
+	plan     fleet.Plan
+}
+
+func newPlanner(s Snapshot) *planner {
+	p := &planner{
+		Snapshot: s,
+		models:   make(map[string]*fleet.Model, len(s.Models)),
+		nodes:    make(map[string]*fleet.Node, len(s.Nodes)),
+		replicas: make(map[string][]*fleet.Replica, len(s.Models)),
+	}
+	for _, m := range s.Models {
+		p.models[m.Name()] = m
+	}
+	for _, n := range s.Nodes {
+		p.nodes[n.Name] = n
+	}
+	for _, r := range s.Replicas {
+		p.replicas[r.Model] = append(p.replicas[r.Model], r)
+	}
+	return p
+}
+
+func (p *planner) inOrder() []*fleet.Model {
+	out := slices.Clone(p.Models)
+	slices.SortStableFunc(out, func(a, b *fleet.Model) int {
+		return cmp.Or(cmp.Compare(b.Spec.Priority, a.Spec.Priority), a.Created.Compare(b.Created), cmp.Compare(a.Name(), b.Name()))
+	})
+	return out
+}
+
+// room returns the map of the fleet's cards with everything claimed that is claimed now or by this plan. It is laid out on first use: a fleet
+// that lacks nothing costs one look at its replicas.
+func (p *planner) room() *capacity.Map {
+	if p.cards == nil {
+		p.cards = capacity.New(p.Nodes, p.Snapshot.Replicas, p.placement)
+	}
+	return p.cards
+}
+
+// placement returns what a replica of the model takes of its hosts. The spec of an older generation is not kept, so the present one speaks for it.
+func (p *planner) placement(model string) fleet.PlacementSpec {
+	if m := p.models[model]; m != nil {
+		return m.Spec.Placement
+	}
+	return fleet.PlacementSpec{}
+}
+
+func (p *planner) finder(m *fleet.Model) *finder {
+	return newFinder(p.room(), &m.Spec, p.Backoff, p.replicas[m.Name()])
+}
+
+// model plans one model: what has failed is ended or started again first, then what is too much is stopped, then what is missing is placed.
+func (p *planner) model(m *fleet.Model) {
+	c := p.cast(m)
+	if c.want == 0 {
+		p.stopAll(c)
+		return
+	}
+	if p.repair(c) {
+		return // a replica ends as failed; what replaces it waits for the back-off that this failure starts
+	}
+	p.scaleDown(c)
+	p.retire(c)
+	if n := c.toPlace(); n > 0 {
+		p.place(c, n)
+	} else if c.turn() {
+		p.turnOver(c)
+	}
+}
+
+func (p *planner) stop(r *fleet.Replica, reason string) {
+	p.plan.Items = append(p.plan.Items, fleet.PlanItem{Stop: &fleet.StopItem{Replica: r.ID, Reason: reason}})
+}
+
+// stopAll ends every replica of a model that is being deleted or wanted at zero, those on unreachable nodes too. Only a deletion overrides a
+// conditional drain, which ends by itself otherwise.
+func (p *planner) stopAll(c *cast) {
+	reason := "scaled to zero"
+	if c.model.Deleting {
+		reason = "model deleted"
+	}
+	for _, r := range p.replicas[c.model.Name()] {
+		conditional := r.State == fleet.DrainingDown && r.Drain != nil && r.Drain.Mark != nil
+		if r.State.Live() || conditional && c.model.Deleting {
+			p.stop(r, reason)
+		}
+	}
+}
+
+// place looks for room for n replicas of the present generation, one after the other, and explains the first that it cannot place.
+func (p *planner) place(c *cast, n int) {
+	name := c.model.Name()
+	if why := c.held(p.Backoff.Models[name]); why != "" {
+		p.refuse(c, fleet.Refusal{Reason: why})
+		return
+	}
+	f := p.finder(c.model)
+	for range n {
+		shards, ok := f.find()
+		if !ok {
+			p.noRoom(c, f)
+			return
+		}
+		if c.model.Want == 0 {
+			p.plan.Items = append(p.plan.Items, fleet.PlanItem{Wake: &fleet.WakeItem{Model: name}})
+		}
+		f.claim(shards)
+		c.placed++
+		p.plan.Items = append(p.plan.Items, fleet.PlanItem{Place: &fleet.PlaceItem{Model: name, Generation: c.model.Generation, Shards: shards}})
+	}
+	if p.Frozen {
+		c.placed = 0
+		p.refuse(c, fleet.Refusal{Reason: "there is room, but the fleet is frozen"})
+	}
+}
+
+// noRoom explains why there is no room, or makes some where that is allowed: a rollout may drain an old replica first.
+func (p *planner) noRoom(c *cast, f *finder) {
+	if c.placed == 0 && p.drainFirst(c, f) {
+		return
+	}
+	r := p.explain(f)
+	if c.missing() == 0 {
+		r.Reason = c.waiting() + "; " + r.Reason
+	}
+	p.refuse(c, r)
+}
+
+func (p *planner) refuse(c *cast, r fleet.Refusal) {
+	r.Model, r.Short = c.model.Name(), c.missing()
+	p.plan.Refusals = append(p.plan.Refusals, r)
+}

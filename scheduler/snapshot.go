@@ -1,0 +1,74 @@
+package scheduler
+
+import (
+	"time"
+
+	"berth/fleet"
+)
+
+// Snapshot is everything that a plan depends on: the agreed state in key order, what the leader observes, and its clock.
+type Snapshot struct {
+	Now      fleet.Time
+	Settings fleet.Settings
+	Models   []*fleet.Model   // by name
+	Nodes    []*fleet.Node    // by name
+	Replicas []*fleet.Replica // by id
+
+	// Frozen: nothing is placed, stopped or restarted; refusals are still explained.
+	Frozen bool
+	// Braked: the leader suspects itself rather than the nodes, so replicas on unreachable nodes are not replaced.
+	Braked bool
+
+	Demand  map[string]Waiting // by model
+	Quiet   map[string]Quiet   // by replica; no entry: unknown
+	Backoff Backoff
+}
+
+// Waiting is what waits at the routers for a model that has no ready replica.
+type Waiting struct {
+	Requests int
+	Oldest   time.Duration
+}
+
+// Quiet is how long it is certain that nobody used a replica, and the door's mark at that reading.
+type Quiet struct {
+	For   time.Duration
+	Known bool
+	Mark  fleet.Mark
+}
+
+// Backoff holds what failed lately away from where it failed, each for a while counted from the snapshot's Now. An entry of zero or less is over.
+type Backoff struct {
+	Models   map[string]Hold // nothing of this model is placed anywhere
+	Nodes    map[string]Hold // nothing is placed on this node
+	Pairs    map[Pair]Hold   // this model is not placed on this node
+	Restarts map[string]Hold // this replica's ranks are not started again yet
+}
+
+// Pair is one model on one node.
+type Pair struct{ Model, Node string }
+
+// Hold is how long something is still held back, and the failure that caused it.
+type Hold struct {
+	For   time.Duration
+	Cause string
+}
+
+// Next returns the time after which the first hold ends, so that a plan made then may differ; false when nothing is held.
+func (b Backoff) Next() (time.Duration, bool) {
+	var next time.Duration
+	take := func(h Hold) {
+		if h.For > 0 && (next == 0 || h.For < next) {
+			next = h.For
+		}
+	}
+	for _, holds := range []map[string]Hold{b.Models, b.Nodes, b.Restarts} {
+		for _, h := range holds {
+			take(h)
+		}
+	}
+	for _, h := range b.Pairs {
+		take(h)
+	}
+	return next, next > 0
+}
