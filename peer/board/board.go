@@ -1,0 +1,178 @@
+package board
+
+import (
+	"iter"
+	"log/slog"
+	"sync"
+	"time"
+
+	"berth/fleet"
+	"berth/fleet/wire"
+	"berth/fsm"
+	"berth/idle"
+)
+
+// Config says what a board is made of.
+type Config struct {
+	Peer  string            // id of this peer
+	State func() *fsm.State // newest agreed state
+	// Clock is this machine's time since some start; it goes on while the machine is suspended. The stamps that a leader gives are read from it.
+	Clock func() time.Duration
+	Log   *slog.Logger
+}
+
+// Board is the observed side of one peer. It is safe for concurrent use.
+type Board struct {
+	Config
+	ring *ring
+
+	mu   sync.Mutex
+	held map[string]held // by node: the newest heartbeat that the leader has not had yet
+	word word            // what the leader said last
+	term *Term           // nil: this peer does not lead
+}
+
+type held struct {
+	heartbeat wire.Heartbeat
+	at        time.Duration
+}
+
+// word is the newest answer that a follower had from a leader.
+type word struct {
+	known    bool
+	at       time.Duration
+	stamp    wire.Stamp
+	interval fleet.Duration
+	observed wire.Observed
+}
+
+// stampFor is how long a leader's stamp is handed out after it came. A peer that has none newer says so, and the agent moves on.
+const stampFor = 5 * time.Second
+
+// New makes a board that has heard nothing.
+func New(c Config) *Board {
+	return &Board{Config: c, ring: newRing(eventsKept), held: make(map[string]held)}
+}
+
+// Heartbeat takes one from an agent and answers at once: it waits for nobody. Without a stamp of a leader of late the answer has none.
+func (b *Board) Heartbeat(h wire.Heartbeat) wire.HeartbeatAnswer {
+	state, now := b.State(), b.Clock()
+	node, known := state.Node(h.Node)
+	genuine := known && registered(node, h)
+	answer := wire.HeartbeatAnswer{
+		Cluster:  state.Cluster().ID,
+		Interval: fleet.Duration(idle.Interval(count(state.Nodes()))),
+		Register: !genuine || node.Unreachable,
+		PeerHTTP: addresses(state.Servers()),
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.term != nil:
+		if genuine {
+			b.term.hear(now, h, 0)
+		}
+		stamp := b.term.Ledger.Stamp(now)
+		answer.Stamp = &stamp
+		return answer
+	case b.word.known && now-b.word.at <= stampFor:
+		stamp := b.word.stamp
+		answer.Stamp, answer.Interval = &stamp, b.word.interval
+	}
+	// A follower may lag behind the registration, so it keeps what any known node says; the leader looks again.
+	if old, ok := b.held[h.Node]; known && (!ok || newer(h, old.heartbeat)) {
+		b.held[h.Node] = held{h, now}
+	}
+	return answer
+}
+
+// registered says whether a heartbeat is of the machine and the life that the state knows. A copied machine, or the life before, is neither a
+// sign of life nor a witness of use.
+func registered(n *fleet.Node, h wire.Heartbeat) bool {
+	return n.ID == h.ID && n.Instance == h.Instance
+}
+
+func newer(h, than wire.Heartbeat) bool {
+	return h.Instance > than.Instance || h.Instance == than.Instance && h.Seq > than.Seq
+}
+
+// Report takes a router's report. Only the leader can; elsewhere the error is fleet.NoLeader.
+func (b *Board) Report(r wire.Report) (wire.ReportAnswer, error) {
+	t, err := b.leading("a router's report")
+	if err != nil {
+		return wire.ReportAnswer{}, err
+	}
+	return t.report(b.Clock(), r), nil
+}
+
+// Observed is everything that the leader has observed: this peer's own word if it leads, otherwise the newest that the leader passed on. Of a
+// peer that never heard a leader it is empty, with AgeSeconds -1.
+func (b *Board) Observed() wire.Observed {
+	b.mu.Lock()
+	t, w := b.term, b.word
+	b.mu.Unlock()
+	switch {
+	case t != nil:
+		return t.observed(b.Clock())
+	case !w.known:
+		return wire.Observed{AgeSeconds: -1}
+	}
+	o := w.observed
+	o.AgeSeconds = (b.Clock() - w.at).Seconds()
+	return o
+}
+
+// Events returns the events after that sequence number which are still kept, and a channel that is closed when there are more.
+func (b *Board) Events(since uint64) ([]wire.Event, <-chan struct{}) { return b.ring.since(since) }
+
+// Note adds an event to this peer's history; Seq is set here.
+func (b *Board) Note(e wire.Event) { b.ring.add(e) }
+
+// Lead begins this peer's term as the leader. The function that it gives ends it.
+func (b *Board) Lead(term uint64) (*Term, func()) {
+	t := newTerm(b, term)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.term = t
+	state, now := b.State(), b.Clock()
+	for name, h := range b.held { // they came before the term, and their age says so
+		if node, ok := state.Node(name); ok && registered(node, h.heartbeat) {
+			t.hear(now, h.heartbeat, now-h.at)
+		}
+	}
+	clear(b.held)
+	return t, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.term == t {
+			b.term, b.word = nil, word{}
+		}
+	}
+}
+
+func (b *Board) leading(what string) (*Term, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.term == nil {
+		return nil, fleet.Errorf(fleet.NoLeader, "%s is for the leader, and peer %s does not lead", what, b.Peer)
+	}
+	return b.term, nil
+}
+
+func count[T any](rows iter.Seq[T]) int {
+	n := 0
+	for range rows {
+		n++
+	}
+	return n
+}
+
+func addresses(servers iter.Seq[*fleet.Server]) []string {
+	var out []string
+	for s := range servers {
+		if s.HTTP != "" {
+			out = append(out, s.HTTP)
+		}
+	}
+	return out
+}

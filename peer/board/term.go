@@ -1,0 +1,160 @@
+package board
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"berth/fleet"
+	"berth/fleet/wire"
+	"berth/fsm"
+	"berth/idle"
+)
+
+// Term is what the leader of one term has observed. Its duties read it, and it begins empty: nothing that another leader heard counts.
+type Term struct {
+	// Ledger is who uses which replica. It has its own lock.
+	Ledger *idle.Ledger
+
+	peer  string
+	state func() *fsm.State
+	log   *slog.Logger
+	term  uint64
+	wake  chan struct{}
+
+	mu         sync.Mutex
+	nodes      map[string]heardNode // by name
+	peers      map[string]heardPeer // by id; followers only
+	refusals   map[string]refusal   // by model
+	discovered []wire.NodeView
+	attention  map[string][]string // by duty
+}
+
+// heardNode is the newest heartbeat of a node's registered instance.
+type heardNode struct {
+	instance, seq uint64
+	at            time.Duration // when a peer had it
+}
+
+// heardPeer is the newest word of a follower.
+type heardPeer struct {
+	at    time.Duration
+	alive map[string]uint64 // gossip members that it sees alive: node → instance
+}
+
+type refusal struct {
+	fleet.Refusal
+	since time.Duration
+}
+
+func newTerm(b *Board, term uint64) *Term {
+	return &Term{
+		Ledger: idle.New(b.Peer, term), peer: b.Peer, state: b.State, log: b.Log, term: term, wake: make(chan struct{}, 1),
+		nodes: make(map[string]heardNode), peers: make(map[string]heardPeer), refusals: make(map[string]refusal),
+		attention: make(map[string][]string),
+	}
+}
+
+// Number is the term's.
+func (t *Term) Number() uint64 { return t.term }
+
+// Demanded gives one value after requests have come to wait for a model somewhere. The planner waits on it.
+func (t *Term) Demanded() <-chan struct{} { return t.wake }
+
+// hear merges a heartbeat of a node's registered instance. How long a follower held it counts for liveness alone: in the ledger every age counts
+// from here, and what a reading proves is said by the stamp that it returns.
+func (t *Term) hear(now time.Duration, h wire.Heartbeat, heldFor time.Duration) {
+	t.logProblems(t.Ledger.Heartbeat(now, h))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old, ok := t.nodes[h.Node]
+	at := now - heldFor
+	if ok && old.instance == h.Instance {
+		if h.Seq <= old.seq {
+			return
+		}
+		at = max(at, old.at)
+	}
+	t.nodes[h.Node] = heardNode{instance: h.Instance, seq: h.Seq, at: at}
+}
+
+func (t *Term) hearPeer(now time.Duration, id string, alive map[string]uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.peers[id] = heardPeer{at: now, alive: alive}
+}
+
+func (t *Term) report(now time.Duration, r wire.Report) wire.ReportAnswer {
+	wants := len(r.Demand) > 0
+	answer, problems := t.Ledger.Report(now, r)
+	t.logProblems(problems)
+	if wants {
+		t.Wake()
+	}
+	return answer
+}
+
+// Wake makes Demanded give a value.
+func (t *Term) Wake() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (t *Term) logProblems(list []idle.Problem) {
+	for _, p := range list {
+		t.log.Warn("a witness of use sent what cannot be", "what", p.String())
+	}
+}
+
+// SetRefusals replaces what the planner refuses. A refusal that stands keeps the time since when it has stood.
+func (t *Term) SetRefusals(now time.Duration, list []fleet.Refusal) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	next := make(map[string]refusal, len(list))
+	for _, r := range list {
+		since := now
+		if old, ok := t.refusals[r.Model]; ok {
+			since = old.since
+		}
+		next[r.Model] = refusal{r, since}
+	}
+	t.refusals = next
+}
+
+// SetDiscovered replaces the machines that only gossip knows.
+func (t *Term) SetDiscovered(list []wire.NodeView) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.discovered = list
+}
+
+// SetAttention replaces what one duty wants a person to see.
+func (t *Term) SetAttention(duty string, lines ...string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.attention[duty] = lines
+}
+
+// Tidy sets H for so many nodes and forgets what is no longer in the state.
+func (t *Term) Tidy() {
+	state := t.state()
+	t.Ledger.SetInterval(idle.Interval(count(state.Nodes())))
+	t.Ledger.Retain(func(id string) bool {
+		_, ok := state.Replica(id)
+		return ok
+	})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name := range t.nodes {
+		if _, ok := state.Node(name); !ok {
+			delete(t.nodes, name)
+		}
+	}
+	for id := range t.peers {
+		if _, ok := state.Server(id); !ok {
+			delete(t.peers, id)
+		}
+	}
+}
