@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"berth/internal/listen"
 )
 
 // inert are flags of `vllm serve` that a model file may well carry and that change
@@ -110,6 +112,7 @@ func flags(c *Config) *flag.FlagSet {
 	fs.StringVar(&c.Host, "host", "", "address to listen on (default 127.0.0.1)")
 	fs.IntVar(&c.Port, "port", 0, "port to listen on; -1: any (default 8000)")
 	fs.StringVar(&c.UDS, "uds", "", "unix socket to listen on instead")
+	fs.BoolVar(&c.InsecureNoTLS, strings.TrimPrefix(listen.InsecureFlag, "--"), false, "listen beyond loopback, in the clear")
 	groupFlags(fs, c)
 	modelFlags(fs, c)
 	fs.Func("fault", "what goes wrong, as `JSON`", c.Fault.set)

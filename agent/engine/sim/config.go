@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"berth/internal/listen"
 )
 
 // Loading says what a client meets while the weights are being loaded.
@@ -59,8 +61,10 @@ type Config struct {
 	Fault        Fault // what goes wrong from the start
 	EnableFaults bool  // allows POST /sim/fault
 
+	// InsecureNoTLS lets the default Listen open addresses beyond loopback.
+	InsecureNoTLS bool
 	// Listen makes every listener. addr is host:port, or "unix:" and a path.
-	// Default: package net's, which the caller keeps to loopback by its addresses.
+	// Default: the machine's network, loopback only.
 	Listen func(ctx context.Context, addr string) (net.Listener, error)
 	// Dial reaches the master from ranks > 0.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
@@ -104,10 +108,10 @@ func (c Config) withDefaults() Config {
 		c.GroupTimeout = 10 * time.Minute
 	}
 	if c.Listen == nil {
-		c.Listen = listenNet
+		c.Listen = c.listen
 	}
 	if c.Dial == nil {
-		c.Dial = dialNet
+		c.Dial = listen.System.Dial
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -163,15 +167,17 @@ func (c Config) master() string {
 	return net.JoinHostPort(c.MasterAddr, strconv.Itoa(c.MasterPort))
 }
 
-func listenNet(ctx context.Context, addr string) (net.Listener, error) {
-	var lc net.ListenConfig
+// listen is Listen's default: the machine's network under the policy that keeps
+// listeners on loopback, and unix sockets.
+func (c Config) listen(ctx context.Context, addr string) (net.Listener, error) {
 	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
+		var lc net.ListenConfig
 		return lc.Listen(ctx, "unix", path)
 	}
-	return lc.Listen(ctx, "tcp", addr)
-}
-
-func dialNet(ctx context.Context, addr string) (net.Conn, error) {
-	var d net.Dialer
-	return d.DialContext(ctx, "tcp", addr)
+	flag := "--host"
+	if addr == c.master() {
+		flag = "--master-addr"
+	}
+	policy := listen.Policy{InsecureNoTLS: c.InsecureNoTLS}
+	return policy.Listen(ctx, listen.System, listen.Spec{Addr: addr, Flag: flag})
 }

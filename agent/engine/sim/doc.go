@@ -2,7 +2,7 @@
 // metric names over a model of time and of a prefix cache instead of over a
 // GPU. The same [Engine] runs as a process (berth engine, through [Main]), in
 // the process of berth dev, in benches, and in the bubbles of tests. It must
-// never know anything of Berth: no shim, no door, no fleet. It is the stranger
+// never know anything of a fleet: no shim, no door, no replica. It is the stranger
 // on the other side of the wire, and it is only useful while it stays one.
 //
 // What it imitates, and how faithfully:

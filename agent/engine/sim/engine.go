@@ -18,6 +18,21 @@ type ExitError struct {
 
 func (e *ExitError) Error() string { return fmt.Sprintf("exit code %d: %s", e.Code, e.Reason) }
 
+// ExitCode is the exit code of a process whose [Engine.Run] returned err; an ended
+// context counts as SIGKILL, 137 as shells write it.
+func ExitCode(err error) int {
+	var exit *ExitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		return exit.Code
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return 137
+	}
+	return 1
+}
+
 var (
 	errTerminated = errors.New("terminated")
 	errEnded      = errors.New("the engine has ended")

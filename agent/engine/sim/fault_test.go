@@ -17,7 +17,7 @@ func faulty(t *testing.T, f Fault, test func(t *testing.T, r *running)) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := paced
 		cfg.Fault, cfg.EnableFaults = f, true
-		r := start(t, newPipeNet(), cfg)
+		r := start(t, newNet(), cfg)
 		<-r.Ready()
 		test(t, r)
 	})
@@ -178,6 +178,12 @@ func TestFaultsAtRunTime(t *testing.T) {
 		if status, _ := r.call("GET", "/health", ""); status != 200 {
 			t.Errorf("health is %d when healed", status)
 		}
+		r.call("POST", "/sim/fault", `{"crash_after":"1s"}`)
+		r.call("POST", "/sim/fault", `{"crash_after_requests":2}`)
+		time.Sleep(time.Hour) // the timer has gone with its fault
+		r.call("POST", "/v1/completions", completion("a", 1))
+		r.call("POST", "/sim/fault", `{"crash_after_requests":2}`) // counts anew
+		r.call("POST", "/v1/completions", completion("a", 1))
 		r.call("POST", "/sim/fault", `{"crash_after":"1s","crash_code":3}`)
 		time.Sleep(999 * time.Millisecond)
 		r.call("GET", "/health", "")
@@ -187,7 +193,7 @@ func TestFaultsAtRunTime(t *testing.T) {
 
 func TestFaultRouteIsOffByDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, newPipeNet(), Config{})
+		r := start(t, newNet(), Config{})
 		<-r.Ready()
 		if status, _ := r.call("POST", "/sim/fault", `{"hang":true}`); status != 404 {
 			t.Errorf("the fault route answers %d", status)
@@ -198,14 +204,14 @@ func TestFaultRouteIsOffByDefault(t *testing.T) {
 func TestLoadFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		r := start(t, newPipeNet(), Config{LoadTime: time.Minute, Fault: Fault{FailLoadAfter: Duration(25 * time.Second)}})
+		r := start(t, newNet(), Config{LoadTime: time.Minute, Fault: Fault{FailLoadAfter: Duration(25 * time.Second)}})
 		r.wantExit(1)
 		if got := time.Since(began); got != 25*time.Second {
 			t.Errorf("the load failed after %v", got)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, newPipeNet(), Config{LoadTime: time.Minute, Fault: Fault{StallLoadAfter: Duration(time.Second)}})
+		r := start(t, newNet(), Config{LoadTime: time.Minute, Fault: Fault{StallLoadAfter: Duration(time.Second)}})
 		time.Sleep(time.Hour)
 		select {
 		case <-r.Ready():

@@ -51,7 +51,7 @@ func (e *Engine) gather() (*group, error) {
 	g := &group{e: e, conns: make(map[int]net.Conn)}
 	ln, err := e.cfg.Listen(ctx, e.cfg.master())
 	if err != nil {
-		return g, fmt.Errorf("listen on the master address %s: %w", e.cfg.master(), err)
+		return g, fmt.Errorf("open the master port: %w", err)
 	}
 	g.ln = ln
 	stop := context.AfterFunc(ctx, func() { ln.Close() })

@@ -22,7 +22,7 @@ func isReady(r *running) bool {
 
 func TestGroupWaitsForEveryRank(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newPipeNet()
+		n := newNet()
 		second := start(t, n, rank(2, 3)) // before there is a master
 		time.Sleep(10 * time.Second)
 		head := start(t, n, rank(0, 3))
@@ -49,7 +49,7 @@ func TestGroupWaitsForEveryRank(t *testing.T) {
 
 func TestIncompleteGroupGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newPipeNet()
+		n := newNet()
 		began := time.Now()
 		head, other := start(t, n, rank(0, 3)), start(t, n, rank(1, 3))
 		head.wantExit(1)
@@ -62,7 +62,7 @@ func TestIncompleteGroupGivesUp(t *testing.T) {
 
 func TestLostRankEndsRankZero(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newPipeNet()
+		n := newNet()
 		head, one, two := start(t, n, rank(0, 3)), start(t, n, rank(1, 3)), start(t, n, rank(2, 3))
 		<-head.Ready()
 		one.kill()
@@ -86,7 +86,7 @@ func TestLostRankEndsRankZero(t *testing.T) {
 
 func TestExitOnMasterLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newPipeNet()
+		n := newNet()
 		cfg := rank(1, 2)
 		cfg.Fault.ExitOnMasterLoss = true
 		head, one := start(t, n, rank(0, 2)), start(t, n, cfg)
@@ -101,7 +101,7 @@ func TestExitOnMasterLoss(t *testing.T) {
 
 func TestRankCrashes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newPipeNet()
+		n := newNet()
 		cfg := rank(1, 2)
 		cfg.Fault = Fault{CrashAfter: Duration(time.Minute), CrashCode: 9}
 		head, one := start(t, n, rank(0, 2)), start(t, n, cfg)
@@ -112,7 +112,7 @@ func TestRankCrashes(t *testing.T) {
 
 func TestWrongRanksAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newPipeNet()
+		n := newNet()
 		head := start(t, n, rank(0, 3))
 		synctest.Wait()
 		start(t, n, rank(1, 3))
@@ -126,7 +126,7 @@ func TestWrongRanksAreRefused(t *testing.T) {
 				t.Errorf("refused with %v, want %q", err, want)
 			}
 		}
-		c, err := n.dial(t.Context(), "127.0.0.1:29501") // a port scanner, silent
+		c, err := n.Dial(t.Context(), "127.0.0.1:29501") // a port scanner, silent
 		if err != nil {
 			t.Fatal(err)
 		}

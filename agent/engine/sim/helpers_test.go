@@ -9,82 +9,14 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
+
+	"berth/internal/memnet"
 )
 
-// pipeNet is a network of net.Pipe for bubbles.
-type pipeNet struct {
-	mu        sync.Mutex
-	listeners map[string]*pipeListener
-}
-
-func newPipeNet() *pipeNet { return &pipeNet{listeners: make(map[string]*pipeListener)} }
-
-type pipeListener struct {
-	net  *pipeNet
-	addr string
-	in   chan net.Conn
-	once sync.Once
-	done chan struct{}
-}
-
-func (n *pipeNet) listen(_ context.Context, addr string) (net.Listener, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.listeners[addr] != nil {
-		return nil, syscall.EADDRINUSE
-	}
-	l := &pipeListener{net: n, addr: addr, in: make(chan net.Conn), done: make(chan struct{})}
-	n.listeners[addr] = l
-	return l, nil
-}
-
-func (n *pipeNet) dial(ctx context.Context, addr string) (net.Conn, error) {
-	n.mu.Lock()
-	l := n.listeners[addr]
-	n.mu.Unlock()
-	if l == nil {
-		return nil, syscall.ECONNREFUSED
-	}
-	here, there := net.Pipe()
-	select {
-	case l.in <- there:
-		return here, nil
-	case <-l.done:
-		return nil, syscall.ECONNREFUSED
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.in:
-		return c, nil
-	case <-l.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipeListener) Close() error {
-	l.once.Do(func() {
-		close(l.done)
-		l.net.mu.Lock()
-		delete(l.net.listeners, l.addr)
-		l.net.mu.Unlock()
-	})
-	return nil
-}
-
-func (l *pipeListener) Addr() net.Addr { return pipeAddr(l.addr) }
-
-type pipeAddr string
-
-func (pipeAddr) Network() string  { return "pipe" }
-func (a pipeAddr) String() string { return string(a) }
+// newNet is one host's network in memory.
+func newNet() *memnet.Host { return memnet.New(1).Host("gpu-017") }
 
 // running is an engine in its own goroutine and a client of it.
 type running struct {
@@ -96,12 +28,12 @@ type running struct {
 	kill   context.CancelFunc
 }
 
-func start(t *testing.T, n *pipeNet, cfg Config) *running {
+func start(t *testing.T, n *memnet.Host, cfg Config) *running {
 	t.Helper()
 	if cfg.Model == "" {
 		cfg.Model = "m"
 	}
-	cfg.Listen, cfg.Dial = n.listen, n.dial
+	cfg.Listen, cfg.Dial = n.Listen, n.Dial
 	e, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +43,7 @@ func start(t *testing.T, n *pipeNet, cfg Config) *running {
 	addr := e.cfg.address()
 	r.client = &http.Client{Transport: &http.Transport{
 		DisableCompression: true,
-		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return n.dial(ctx, addr) },
+		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return n.Dial(ctx, addr) },
 	}}
 	go func() {
 		defer close(r.done)

@@ -11,8 +11,11 @@ import (
 	"os/exec"
 	"os/signal"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
+
+	"berth/internal/listen"
 )
 
 // Main is the engine as a process: it reads args, runs until it is told to end and
@@ -44,28 +47,38 @@ func runProcess(ctx context.Context, e *Engine, stderr io.Writer) int {
 	defer signal.Stop(signals)
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()
+	stopWarning := warnExposed(ctx, e.cfg)
+	defer stopWarning()
 	for {
 		select {
 		case s := <-signals:
 			e.cfg.Logger.Info("signal", "signal", s.String())
 			e.Terminate()
 		case err := <-done:
-			return exitCode(err, stderr)
+			if err != nil {
+				fmt.Fprintf(stderr, "berth engine: %v\n", err)
+			}
+			return ExitCode(err)
 		}
 	}
 }
 
-func exitCode(err error, stderr io.Writer) int {
-	var exit *ExitError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &exit):
-		fmt.Fprintf(stderr, "berth engine: %s\n", exit.Reason)
-		return exit.Code
-	}
-	fmt.Fprintf(stderr, "berth engine: %v\n", err)
-	return 1
+// warnExposed says in the log, again and again, that the engine can be reached from
+// other machines; it says nothing of loopback. stop waits for its end.
+func warnExposed(ctx context.Context, cfg Config) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var done sync.WaitGroup
+	done.Go(func() {
+		var addrs []string
+		if cfg.UDS == "" && !cfg.Headless {
+			addrs = append(addrs, cfg.address())
+		}
+		if cfg.NNodes > 1 && !cfg.Headless {
+			addrs = append(addrs, cfg.master())
+		}
+		_ = listen.Policy{}.Warn(ctx, cfg.Logger, addrs...)
+	})
+	return func() { cancel(); done.Wait() }
 }
 
 // spawnHolder starts a process in a session of its own that lives for d whatever

@@ -99,6 +99,7 @@ func TestProcessExitCodes(t *testing.T) {
 	startProcess(t, "m", "--fault", `{"fail_load_after":"1ms"}`).wantExit(1)
 	startProcess(t, "m", "--nonsense").wantExit(64)
 	startProcess(t, "--port", "-1").wantExit(64)
+	startProcess(t, "m", "--port", "-1", "--host", "0.0.0.0").wantExit(1) // not without --insecure-no-tls
 	startProcess(t, "--help").wantExit(0)
 }
 

@@ -14,7 +14,7 @@ import (
 func (e *Engine) serve(load func() error) error {
 	ln, err := e.cfg.Listen(e.soft, e.cfg.address())
 	if err != nil {
-		return fmt.Errorf("listen on %s: %w", e.cfg.address(), err)
+		return fmt.Errorf("open the HTTP port: %w", err)
 	}
 	e.addr = ln.Addr()
 	conns := &connections{}

@@ -3,6 +3,8 @@ package sim
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -29,7 +31,7 @@ func terminating(t *testing.T, cfg Config, test func(t *testing.T, r *running)) 
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		cfg.TTFT, cfg.TokensPerSecond = paced.TTFT, paced.TokensPerSecond
-		r := start(t, newPipeNet(), cfg)
+		r := start(t, newNet(), cfg)
 		<-r.Ready()
 		test(t, r)
 	})
@@ -48,6 +50,11 @@ func TestTerminateAbortsByDefault(t *testing.T) {
 			t.Errorf("the stream ended well: %v", got)
 		}
 		r.wantOutcome(Aborted)
+		after := httptest.NewRecorder() // there is no port any more
+		r.ServeHTTP(after, httptest.NewRequest("GET", "/metrics", nil))
+		if want := `vllm:http_requests_client_disconnected_total{engine="0",model_name="m"} 0`; !strings.Contains(after.Body.String(), want) {
+			t.Errorf("the engine's own end counts as a client's: %s", after.Body)
+		}
 	})
 }
 
@@ -107,8 +114,8 @@ func TestKillIgnoresNothing(t *testing.T) {
 		default:
 		}
 		r.kill()
-		if err := r.exit(); !errors.Is(err, context.Canceled) {
-			t.Errorf("Run returned %v, want its context's error", err)
+		if err := r.exit(); !errors.Is(err, context.Canceled) || ExitCode(err) != 137 {
+			t.Errorf("Run returned %v, exit code %d; want its context's error and 137", err, ExitCode(err))
 		}
 		if got := <-res; got.err == nil {
 			t.Error("the stream ended well")
@@ -130,9 +137,35 @@ func TestKillWhileDraining(t *testing.T) {
 	})
 }
 
+// A client that takes nothing keeps its request in a write, which no context ends.
+func TestKillWhileDrainingAStalledClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNet()
+		r := start(t, n, Config{ShutdownTimeout: time.Hour, MaxModelLen: 1 << 30})
+		<-r.Ready()
+		c, err := n.Dial(t.Context(), r.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		body := completion("a", 1<<20)
+		fmt.Fprintf(c, "POST /v1/completions HTTP/1.1\r\nHost: sim\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		synctest.Wait()
+		r.wantOutcome(Running)
+		r.Terminate()
+		time.Sleep(time.Second)
+		began := time.Now()
+		r.kill()
+		r.exit()
+		if got := time.Since(began); got != 0 {
+			t.Errorf("the engine outlived its kill by %v", got)
+		}
+	})
+}
+
 func TestRunsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, newPipeNet(), Config{})
+		r := start(t, newNet(), Config{})
 		<-r.Ready()
 		if err := r.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "once") {
 			t.Errorf("a second Run returned %v", err)
@@ -142,7 +175,7 @@ func TestRunsOnce(t *testing.T) {
 
 func TestPortInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newPipeNet()
+		n := newNet()
 		<-start(t, n, Config{}).Ready()
 		r := start(t, n, Config{})
 		if err := r.exit(); err == nil || !strings.Contains(err.Error(), "127.0.0.1:8000") {

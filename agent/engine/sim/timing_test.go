@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,7 +28,7 @@ func completion(p string, tokens int) string {
 
 func TestLoadingRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, newPipeNet(), Config{LoadTime: time.Minute})
+		r := start(t, newNet(), Config{LoadTime: time.Minute})
 		time.Sleep(time.Minute - time.Millisecond)
 		if _, err := r.do(t.Context(), "GET", "/health", ""); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Fatalf("while loading: %v, want a refused connection", err)
@@ -42,7 +43,7 @@ func TestLoadingRefuses(t *testing.T) {
 
 func TestLoading503(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, newPipeNet(), Config{LoadTime: time.Minute, Loading: Loading503})
+		r := start(t, newNet(), Config{LoadTime: time.Minute, Loading: Loading503})
 		synctest.Wait()
 		for _, path := range []string{"/health", "/v1/models"} {
 			if status, _ := r.call("GET", path, ""); status != 503 {
@@ -58,7 +59,7 @@ func TestLoading503(t *testing.T) {
 
 func TestPaceOfAStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, newPipeNet(), paced)
+		r := start(t, newNet(), paced)
 		<-r.Ready()
 		events, err := r.stream(t.Context(), "/v1/completions", completion(prompt(1, 50), 4))
 		if err != nil {
@@ -84,7 +85,7 @@ func TestPaceOfAStream(t *testing.T) {
 
 func TestCachedPrefixIsFaster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, newPipeNet(), paced)
+		r := start(t, newNet(), paced)
 		<-r.Ready()
 		first := func(p string) time.Duration {
 			events, err := r.stream(t.Context(), "/v1/completions", completion(p, 1))
@@ -115,7 +116,7 @@ func TestCachedPrefixIsFaster(t *testing.T) {
 
 func TestNextTurnOfAChatIsCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, newPipeNet(), paced)
+		r := start(t, newNet(), paced)
 		<-r.Ready()
 		ask := func(messages string) string {
 			_, body := r.call("POST", "/v1/chat/completions", `{"messages":[`+messages+`],"max_tokens":40}`)
@@ -138,7 +139,7 @@ func TestQueueIsFirstInFirstOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := paced
 		cfg.MaxNumSeqs, cfg.MaxQueued = 1, 2
-		r := start(t, newPipeNet(), cfg)
+		r := start(t, newNet(), cfg)
 		<-r.Ready()
 		order := make(chan int, 3)
 		for i := range 3 {
@@ -177,7 +178,7 @@ func TestDisconnectAborts(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cfg := paced
 			cfg.MaxNumSeqs = 1
-			r := start(t, newPipeNet(), cfg)
+			r := start(t, newNet(), cfg)
 			<-r.Ready()
 			body := strings.Replace(completion(prompt(1, 100), 1000), `"stream":true`, `"stream":`+stream, 1)
 			for _, wait := range []time.Duration{3 * time.Second, time.Second} { // running, then waiting behind another
@@ -202,7 +203,7 @@ func TestWaitingClientLeavesTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := paced
 		cfg.MaxNumSeqs = 1
-		r := start(t, newPipeNet(), cfg)
+		r := start(t, newNet(), cfg)
 		<-r.Ready()
 		done := make(chan error, 1)
 		go func() {
@@ -218,8 +219,48 @@ func TestWaitingClientLeavesTheQueue(t *testing.T) {
 		synctest.Wait()
 		r.wantMetric("vllm:num_requests_running", 1)
 		r.wantMetric("vllm:num_requests_waiting", 0)
+		r.wantMetric(`vllm:request_success_total{engine="0",finished_reason="abort",model_name="m"}`, 1)
 		if err := <-done; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// Routers take care of this: the headers are out long before the first token.
+func TestHeadersComeAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newNet(), paced)
+		<-r.Ready()
+		began := time.Now()
+		resp, err := r.do(t.Context(), "POST", "/v1/completions", completion(prompt(1, 500), 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if got := time.Since(began); resp.StatusCode != 200 || got != 0 {
+			t.Errorf("%s after %v, want 200 at once", resp.Status, got)
+		}
+	})
+}
+
+// A token that is late does not make those after it late.
+func TestPaceDoesNotDrift(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, err := New(Config{Model: "m", TokensPerSecond: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &call{Engine: e, r: httptest.NewRequest("POST", "/v1/completions", nil), rec: e.ledger.arrive("/v1/completions", "")}
+		w := &work{prompt: Tokenize("x"), limit: 11, natural: 11, arrived: time.Now()}
+		leave, err := c.enqueue(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer leave()
+		began := time.Now()
+		reason, err := c.generate(w, func(string) error { time.Sleep(60 * time.Millisecond); return nil })
+		if got, want := time.Since(began), 1060*time.Millisecond; reason != "stop" || err != nil || got != want {
+			t.Errorf("%q, %v after %v, want stop after %v", reason, err, got, want)
 		}
 	})
 }
