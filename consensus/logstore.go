@@ -1,0 +1,111 @@
+package consensus
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"berth/fsm"
+)
+
+// backing is where log, term and vote are kept; raft-boltdb and raft's memory store both are.
+type backing interface {
+	raft.LogStore
+	raft.StableStore
+}
+
+// guardedStore stands between raft and the disk. It ends the peer when a write is stuck, when a read gives something
+// that was never written, or when term or vote cannot be saved; raft itself has an answer only to a failed append, which
+// is to step down.
+type guardedStore struct {
+	backing
+	log    *slog.Logger
+	before func() error
+	fatal  func(error)
+}
+
+// GetLog reads an entry to be sent or applied and checks it. raft panics on an error from here while it applies, so a
+// rotten entry is reported, and then given as it is: by then this peer's port is shut and its machine stopped, and both
+// the machine and a follower's StoreLogs check again.
+func (s *guardedStore) GetLog(index uint64, out *raft.Log) error {
+	if err := s.backing.GetLog(index, out); err != nil {
+		return err
+	}
+	if err := checkEntry(index, out); err != nil {
+		s.fatal(fmt.Errorf("the log on disk is damaged: %w", err))
+	}
+	return nil
+}
+
+func checkEntry(index uint64, l *raft.Log) error {
+	if l.Index != index {
+		return fmt.Errorf("entry %d says that it is entry %d", index, l.Index)
+	}
+	if l.Type != raft.LogCommand {
+		return nil
+	}
+	if err := fsm.Verify(l.Data); err != nil {
+		return fmt.Errorf("entry %d: %w", index, err)
+	}
+	return nil
+}
+
+func (s *guardedStore) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
+
+// StoreLogs refuses what arrived damaged: the fault is then the sender's, or the network's, and it will be sent again.
+func (s *guardedStore) StoreLogs(logs []*raft.Log) error {
+	for _, l := range logs {
+		if err := checkEntry(l.Index, l); err != nil {
+			return err
+		}
+	}
+	return s.write("append to the log", func() error { return s.backing.StoreLogs(logs) })
+}
+
+func (s *guardedStore) DeleteRange(from, to uint64) error {
+	return s.write("truncate the log", func() error { return s.backing.DeleteRange(from, to) })
+}
+
+func (s *guardedStore) Set(key, value []byte) error {
+	return s.save(key, func() error { return s.backing.Set(key, value) })
+}
+
+func (s *guardedStore) SetUint64(key []byte, value uint64) error {
+	return s.save(key, func() error { return s.backing.SetUint64(key, value) })
+}
+
+// save writes term or vote. raft panics where that fails. A vote that is not on disk must not be given, so the peer
+// ends; nil is safe to return because nothing can leave its port any more.
+func (s *guardedStore) save(key []byte, do func() error) error {
+	if err := s.write("save "+string(key), do); err != nil {
+		s.fatal(fmt.Errorf("save %s: %w", key, err))
+	}
+	return nil
+}
+
+// write runs one write under the watchdog.
+func (s *guardedStore) write(what string, do func() error) error {
+	defer s.watch(what)()
+	if s.before != nil {
+		if err := s.before(); err != nil {
+			return err
+		}
+	}
+	return do()
+}
+
+// watch warns of a write that is slow and ends the peer for one that is stuck. Its error would not do: the stuck write
+// can still land later, under an index that raft then takes for free.
+func (s *guardedStore) watch(what string) (done func()) {
+	start := time.Now()
+	slow := time.AfterFunc(slowWrite, func() { s.log.Warn("the disk is slow", "write", what, "since", slowWrite) })
+	stuck := time.AfterFunc(stuckWrite, func() { s.fatal(fmt.Errorf("%s: the disk is stuck for %v", what, stuckWrite)) })
+	return func() {
+		stuck.Stop()
+		if !slow.Stop() {
+			s.log.Warn("the disk answered again", "write", what, "took", time.Since(start))
+		}
+	}
+}

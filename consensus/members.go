@@ -1,0 +1,176 @@
+package consensus
+
+import (
+	"context"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"berth/fleet"
+)
+
+// Server is a peer of the configuration. What only the leader can know is zero elsewhere.
+type Server struct {
+	ID      string
+	Address string
+	Voter   bool
+	Leader  bool
+	// Match is the index up to which its log is known to agree with the leader's.
+	Match uint64
+	// Heard is how long ago it last answered a message of this leader, counted from the sending; -1: never, or not known here.
+	Heard time.Duration
+	// Installs counts the snapshots sent to it in the last 5 minutes; more than 3 means that it does not keep up.
+	Installs int
+}
+
+// Servers lists the newest configuration, committed or not, in its own order.
+func (n *Node) Servers() []Server {
+	_, leader := n.raft.LeaderWithID()
+	leading, term := n.IsLeader(), n.raft.CurrentTerm()
+	var all []Server
+	for _, s := range n.servers() {
+		v := Server{ID: string(s.ID), Address: string(s.Address), Voter: s.Suffrage == raft.Voter, Leader: s.ID == leader, Heard: -1}
+		switch {
+		case leading && v.ID == n.cfg.ID:
+			v.Match, v.Heard = n.raft.LastIndex(), 0
+		case leading:
+			f := n.ledger.progress(s.ID, term)
+			v.Match, v.Installs = f.match, len(f.installs)
+			if !f.asked.IsZero() {
+				v.Heard = time.Since(f.asked)
+			}
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// AddNonvoter takes a peer into the configuration without a vote. A known id at the same address is fine already; at
+// another address it is refused unless forced, because a copy of its disk would otherwise take its place.
+func (n *Node) AddNonvoter(ctx context.Context, id, address string, force bool) error {
+	if err := fleet.CheckName("peer", id); err != nil {
+		return err
+	}
+	return n.change(ctx, func(servers []Server, index uint64, wait time.Duration) (raft.IndexFuture, error) {
+		for _, s := range servers {
+			switch {
+			case s.ID == id && s.Address == address:
+				return nil, nil
+			case s.ID == id && !force:
+				return nil, fleet.Errorf(fleet.DuplicateID, "peer %s is known at %s, not at %s", id, s.Address, address).
+					WithHint("stop the old one and remove it with berthctl peer remove %s, or force the new address", id)
+			case s.ID != id && s.Address == address:
+				return nil, fleet.Errorf(fleet.Conflict, "address %s belongs to peer %s", address, s.ID)
+			}
+		}
+		return n.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(address), index, wait), nil
+	})
+}
+
+// promoteLag is how many entries a peer may lie behind the commit index and still get a vote.
+const promoteLag = 250
+
+// Promote gives a peer a vote. Without force it must have caught up: an empty voter raises the quorum and helps nobody.
+func (n *Node) Promote(ctx context.Context, id string, force bool) error {
+	return n.change(ctx, func(servers []Server, index uint64, wait time.Duration) (raft.IndexFuture, error) {
+		s, err := find(servers, id)
+		switch {
+		case err != nil:
+			return nil, err
+		case s.Voter:
+			return nil, nil
+		case !force && !n.ready(s):
+			return nil, fleet.Errorf(fleet.NotReady, "peer %s is at index %d of %d and not ready for a vote", id, s.Match, n.raft.CommitIndex()).
+				WithHint("it is promoted by itself once it has kept up for %v", promoteAfter)
+		}
+		return n.raft.AddVoter(raft.ServerID(id), raft.ServerAddress(s.Address), index, wait), nil
+	})
+}
+
+// Demote takes a peer's vote away and keeps it as a non-voter.
+func (n *Node) Demote(ctx context.Context, id string, force bool) error {
+	return n.change(ctx, func(servers []Server, index uint64, wait time.Duration) (raft.IndexFuture, error) {
+		s, err := find(servers, id)
+		if err != nil || !s.Voter {
+			return nil, err
+		}
+		if err := n.spare(servers, id, force); err != nil {
+			return nil, err
+		}
+		return n.raft.DemoteVoter(raft.ServerID(id), index, wait), nil
+	})
+}
+
+// Remove takes a peer out of the configuration. The last voter is refused always, one whose loss would leave fewer live
+// voters than a quorum unless forced.
+func (n *Node) Remove(ctx context.Context, id string, force bool) error {
+	return n.change(ctx, func(servers []Server, index uint64, wait time.Duration) (raft.IndexFuture, error) {
+		s, err := find(servers, id)
+		if err != nil {
+			return nil, err
+		}
+		if s.Voter {
+			if err := n.spare(servers, id, force); err != nil {
+				return nil, err
+			}
+		}
+		return n.raft.RemoveServer(raft.ServerID(id), index, wait), nil
+	})
+}
+
+// change makes one change of the configuration as the leader. The change is for the configuration that was looked at:
+// raft refuses it if another came between. A nil future means that nothing is to do.
+func (n *Node) change(ctx context.Context, decide func(servers []Server, index uint64, wait time.Duration) (raft.IndexFuture, error)) error {
+	if !n.IsLeader() {
+		return n.noLeader()
+	}
+	index := n.raft.GetConfiguration().Index()
+	f, err := decide(n.Servers(), index, n.cfg.Timings.Wait)
+	if err != nil || f == nil {
+		return err
+	}
+	_, err = await(ctx, n, func(time.Duration) raft.IndexFuture { return f })
+	return n.explain(err)
+}
+
+func find(servers []Server, id string) (Server, error) {
+	for _, s := range servers {
+		if s.ID == id {
+			return s, nil
+		}
+	}
+	return Server{}, fleet.Errorf(fleet.NotFound, "no peer %s is in the cluster", id)
+}
+
+// spare says whether the cluster can do without a voter's vote.
+func (n *Node) spare(servers []Server, id string, force bool) error {
+	voters, live := 0, 0
+	for _, s := range servers {
+		if !s.Voter || s.ID == id {
+			continue
+		}
+		voters++
+		if n.answers(s) {
+			live++
+		}
+	}
+	if voters == 0 {
+		return fleet.Errorf(fleet.Conflict, "peer %s is the last voter; without it the cluster is gone", id).
+			WithHint("add and promote another peer first")
+	}
+	if quorum := voters/2 + 1; live < quorum && !force {
+		return fleet.Errorf(fleet.Conflict, "without peer %s only %d of the %d voters left would answer, and %d must", id, live, voters, quorum).
+			WithHint("bring the others back first, or force it")
+	}
+	return nil
+}
+
+// answers reports whether a peer has answered lately enough to count on.
+func (n *Node) answers(s Server) bool {
+	return s.Heard >= 0 && s.Heard < n.cfg.Timings.scale(2*time.Second)
+}
+
+// ready reports whether a peer keeps up well enough for a vote.
+func (n *Node) ready(s Server) bool {
+	return n.answers(s) && s.Match+promoteLag >= n.raft.CommitIndex()
+}

@@ -1,0 +1,258 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// Node is one peer of the cluster.
+type Node struct {
+	cfg     Config
+	me      *identity
+	files   *files
+	store   *guardedStore
+	port    *port
+	adapter *adapter
+	ledger  *ledger
+	raft    *raft.Raft
+
+	leadership  *leadership
+	established atomic.Uint64 // the term whose barrier is behind this peer as its leader
+	known       cell
+	passed      atomic.Uint64 // see AppliedIndex
+	caughtUp    atomic.Bool
+	removed     atomic.Bool
+	expect      atomic.Int64 // of Bootstrap, for the promises asked of this peer
+	transfer    sync.Mutex   // one transfer of leadership at a time
+
+	ctx    context.Context // ends when the node does, for whatever reason
+	cancel context.CancelFunc
+
+	mu     sync.Mutex
+	closed bool
+	failed error // the first fatal error
+	wg     sync.WaitGroup
+}
+
+// Open takes the data directory, checks what is in it, opens the raft port and starts raft. A peer that has been in a
+// cluster goes on in it; any other waits for Bootstrap. Run must follow.
+func Open(c Config) (*Node, error) {
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("peer configuration: %w", err)
+	}
+	c.Timings = c.Timings.withDefaults()
+	n := &Node{cfg: c, leadership: newLeadership(), ledger: new(ledger)}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	if err := n.open(); err != nil {
+		return nil, errors.Join(err, n.Close())
+	}
+	return n, nil
+}
+
+func (n *Node) open() (err error) {
+	if n.files, err = openFiles(n.ctx, n.cfg.DataDir, n.cfg.Log); err != nil {
+		return err
+	}
+	if n.me, err = loadIdentity(n.cfg.DataDir, n.cfg.ID); err != nil {
+		return err
+	}
+	n.store = &guardedStore{backing: n.files.store, log: n.cfg.Log, before: n.cfg.BeforeWrite, fatal: n.fatal}
+	n.adapter = &adapter{machine: n.cfg.Machine, fatal: n.fatal, member: n.noteMembership}
+	if err := n.settleIdentity(); err != nil {
+		return err
+	}
+	if n.port, err = openPort(n.ctx, n.cfg, n.me); err != nil {
+		return err
+	}
+	n.port.serve, n.port.trust = n.serveCalls, n.me.join
+	return n.startRaft()
+}
+
+// settleIdentity finishes what a crash may have left half done. A log without an identity is refused: it could be of
+// any cluster.
+func (n *Node) settleIdentity() error {
+	exists, err := raft.HasExistingState(n.files.store, n.files.store, n.files.snapshots)
+	me := n.me.get()
+	switch {
+	case err != nil:
+		return fmt.Errorf("read the log of %s: %w", n.cfg.DataDir, err)
+	case !exists || me.Cluster != "":
+		return nil
+	case me.Promise != nil:
+		return n.me.join(me.Promise.Cluster)
+	}
+	return fmt.Errorf("data directory %s has a log but %s names no cluster: restore that file, or move the directory away and join anew",
+		n.cfg.DataDir, identityFile)
+}
+
+func (n *Node) startRaft() error {
+	notify := make(chan bool)
+	if !n.spawn(func() { n.leadership.drain(notify, n.ctx.Done()) }) {
+		return raft.ErrRaftShutdown
+	}
+	cache, err := raft.NewLogCache(logCacheEntries, n.store)
+	if err != nil {
+		return err
+	}
+	trans := newTransport(n.port, n.ledger, n.cfg)
+	n.raft, err = raft.NewRaft(n.cfg.raftConfig(notify), n.adapter, cache, n.store, n.files.snapshots, trans)
+	if err != nil {
+		return errors.Join(fmt.Errorf("start raft: %w", err), trans.Close())
+	}
+	n.port.start()
+	n.spawn(n.follow)
+	return nil
+}
+
+// Run lives until the context ends or this peer must end, and closes the node. Its error is the reason for which this
+// peer must not go on: what Config.Fatal was told, or that it was removed from the cluster.
+func (n *Node) Run(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+	case <-n.ctx.Done():
+	}
+	return errors.Join(n.failure(), n.Close())
+}
+
+// fatal ends this peer. The port goes first: whatever raft believes from here on reaches nobody.
+func (n *Node) fatal(err error) {
+	n.mu.Lock()
+	first := n.failed == nil && !n.closed
+	if first {
+		n.failed = err
+	}
+	n.mu.Unlock()
+	if !first {
+		return
+	}
+	n.adapter.stopped.Store(true)
+	if n.port != nil {
+		_ = n.port.Close()
+	}
+	n.cfg.Log.Error("this peer must not go on", "peer", n.cfg.ID, "error", err)
+	if n.cfg.Fatal != nil {
+		n.cfg.Fatal(err)
+	}
+	n.cancel()
+}
+
+func (n *Node) failure() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.failed
+}
+
+// spawn runs fn on a goroutine that Close joins, unless the node is closed.
+func (n *Node) spawn(fn func()) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return false
+	}
+	n.wg.Go(fn)
+	return true
+}
+
+// Close ends the node without handing leadership over. Where a disk is stuck it gives up after 10 s and leaves the data
+// directory locked, since the stuck write may still land.
+func (n *Node) Close() error {
+	n.mu.Lock()
+	done := n.closed
+	n.closed = true
+	n.mu.Unlock()
+	if done {
+		return nil
+	}
+	n.cancel()
+	if n.port != nil {
+		_ = n.port.Close()
+	}
+	joined := make(chan struct{})
+	go func() {
+		defer close(joined)
+		if n.raft != nil {
+			_ = n.raft.Shutdown().Error()
+		}
+		if n.port != nil {
+			n.port.wg.Wait()
+		}
+		n.wg.Wait()
+	}()
+	limit := time.NewTimer(closeWait)
+	defer limit.Stop()
+	select {
+	case <-joined:
+	case <-limit.C:
+		return fmt.Errorf("peer %s did not stop within %v: its disk is stuck", n.cfg.ID, closeWait)
+	}
+	return n.files.close()
+}
+
+// ID is this peer's id.
+func (n *Node) ID() string { return n.cfg.ID }
+
+// Address is this peer's raft address as others are told it.
+func (n *Node) Address() string { return n.port.addr.String() }
+
+// Cluster is the id of the cluster this peer belongs to; empty while it belongs to none.
+func (n *Node) Cluster() string { return n.me.get().Cluster }
+
+// IsLeader reports whether raft believes that this peer leads. Verify asks.
+func (n *Node) IsLeader() bool { return n.raft.State() == raft.Leader }
+
+// Term is the newest term known here.
+func (n *Node) Term() uint64 { return n.raft.CurrentTerm() }
+
+// Leader gives the leader known here and the term; ok is false when there is none.
+func (n *Node) Leader() (id string, term uint64, ok bool) {
+	_, leader := n.raft.LeaderWithID()
+	return string(leader), n.raft.CurrentTerm(), leader != ""
+}
+
+// servers is the newest configuration, committed or not, as raft uses it.
+func (n *Node) servers() []raft.Server {
+	f := n.raft.GetConfiguration() // answered from memory: it never waits
+	if f.Error() != nil {
+		return nil
+	}
+	return f.Configuration().Servers
+}
+
+// ErrRemoved is wrapped by Run's error when this peer was removed from its cluster.
+var ErrRemoved = errors.New("removed from the cluster")
+
+// noteMembership is told of each committed configuration. On a restart old ones come by again, so what counts is the
+// newest: see checkMembership.
+func (n *Node) noteMembership(c raft.Configuration) {
+	n.removed.Store(len(c.Servers) > 0 && !contains(c.Servers, n.cfg.ID))
+}
+
+// checkMembership ends a peer that its cluster has removed: it would call elections for ever.
+func (n *Node) checkMembership() {
+	latest := n.servers()
+	if n.removed.Load() && len(latest) > 0 && !contains(latest, n.cfg.ID) {
+		n.fatal(fmt.Errorf("peer %s was %w %s; to use this machine again, move its data directory away and join anew",
+			n.cfg.ID, ErrRemoved, n.Cluster()))
+	}
+}
+
+func contains(servers []raft.Server, id string) bool {
+	for _, s := range servers {
+		if string(s.ID) == id {
+			return true
+		}
+	}
+	return false
+}
+
+// storeMax raises v to x.
+func storeMax(v *atomic.Uint64, x uint64) {
+	for old := v.Load(); old < x && !v.CompareAndSwap(old, x); old = v.Load() {
+	}
+}
