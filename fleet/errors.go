@@ -3,7 +3,9 @@ package fleet
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 )
 
 // Code names one kind of failure. Codes survive the wire, so errors.Is works on both sides of a forward: errors.Is(err, fleet.NotFound).
@@ -44,6 +46,9 @@ var codeStatus = map[Code]int{
 	NotReady: http.StatusServiceUnavailable, NoLeader: http.StatusServiceUnavailable, Frozen: http.StatusServiceUnavailable,
 	OutcomeUnknown: http.StatusGatewayTimeout,
 }
+
+// Codes returns every code in order.
+func Codes() []Code { return slices.Sorted(maps.Keys(codeStatus)) }
 
 // Status returns the HTTP status that carries the code; 500 for a code that this version does not know.
 func (c Code) Status() int {

@@ -46,6 +46,7 @@ type Client struct {
 	mu     sync.Mutex
 	addrs  []string // base URLs
 	active int      // index of the one that answered last
+	seen   fleet.Index
 }
 
 // New returns a client for the peers at cfg.Addrs.
@@ -159,8 +160,8 @@ func (c *Client) send(ctx context.Context, call Call) (*http.Response, Meta, err
 	if err != nil {
 		return nil, Meta{}, err
 	}
-	id := NewRequestID()
-	addrs, start := c.order()
+	addrs, start, seen := c.order()
+	id := NewRequestID(seen)
 	var last error
 	var meta Meta
 	for i := range addrs {
@@ -171,8 +172,9 @@ func (c *Client) send(ctx context.Context, call Call) (*http.Response, Meta, err
 		}
 		res, err := c.try(ctx, addrs[n], call, body, id)
 		if err == nil {
-			c.use(addrs[n])
-			return res, metaOf(res, addrs[n]), nil
+			meta = metaOf(res, addrs[n])
+			c.use(meta)
+			return res, meta, nil
 		}
 		last, meta = err, Meta{Peer: addrs[n]}
 		if call.Once || ctx.Err() != nil || !elsewhere(err) {
@@ -284,17 +286,21 @@ func bodyOf(v any) (func() (io.Reader, bool), error) {
 	return func() (io.Reader, bool) { return bytes.NewReader(data), true }, nil
 }
 
-func (c *Client) order() ([]string, int) {
+func (c *Client) order() (addrs []string, start int, seen fleet.Index) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.addrs, c.active
+	return c.addrs, c.active, c.seen
 }
 
-func (c *Client) use(base string) {
+// use notes which peer answered, and the newest index that any has answered.
+func (c *Client) use(m Meta) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.seen.Before(m.Index) {
+		c.seen = m.Index
+	}
 	for i, a := range c.addrs {
-		if a == base {
+		if a == m.Peer {
 			c.active = i
 		}
 	}
@@ -322,9 +328,14 @@ func (b *cancelBody) Close() error {
 	return err
 }
 
-// NewRequestID returns a fresh id for a write: 128 random bits.
-func NewRequestID() string {
+// NewRequestID returns a fresh id for a write: 128 random bits, after an index that its maker has seen, if any. From the index the cluster can tell
+// a repeat that it no longer remembers from a first attempt.
+func NewRequestID(seen fleet.Index) string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
-	return hex.EncodeToString(b[:])
+	token := hex.EncodeToString(b[:])
+	if seen.IsZero() {
+		return token
+	}
+	return seen.String() + "-" + token
 }

@@ -264,3 +264,34 @@ func list[T any](ctx context.Context, c *Client, path string, q url.Values) ([]T
 		q.Del("wait")
 	}
 }
+
+// Plan asks what applying these specs would do, changing nothing.
+func (c *Client) Plan(ctx context.Context, specs []fleet.ModelSpec) (wire.PlanAnswer, error) {
+	body := map[string][]fleet.ModelSpec{"models": specs}
+	return answer[wire.PlanAnswer](ctx, c, Call{Method: http.MethodPost, Path: "plan", Body: body})
+}
+
+// ExplainModel asks why a model is not placed; a refusal without a reason means that it is.
+func (c *Client) ExplainModel(ctx context.Context, model string) (fleet.Refusal, error) {
+	return answer[fleet.Refusal](ctx, c, Call{Path: "explain/models/" + url.PathEscape(model)})
+}
+
+// ExplainNode asks what a node could take, and why not more.
+func (c *Client) ExplainNode(ctx context.Context, node string) (string, error) {
+	out, err := answer[struct {
+		Text string `json:"text"`
+	}](ctx, c, Call{Path: "explain/nodes/" + url.PathEscape(node)})
+	return out.Text, err
+}
+
+// NodeDrain reads a node's drain, blocking until it may have changed.
+func (c *Client) NodeDrain(ctx context.Context, node string, o ReadOptions) (wire.DrainView, Meta, error) {
+	return get[wire.DrainView](ctx, c, "nodes/"+url.PathEscape(node)+"/drain", o.query())
+}
+
+// FollowEvents streams history from after that sequence number on as server-sent events.
+func (c *Client) FollowEvents(ctx context.Context, since uint64) (io.ReadCloser, error) {
+	q := url.Values{"since": {strconv.FormatUint(since, 10)}}
+	body, _, err := c.Open(ctx, Call{Path: "events", Query: q, Header: http.Header{"Accept": {"text/event-stream"}}})
+	return body, err
+}

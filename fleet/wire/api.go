@@ -134,3 +134,15 @@ type Event struct {
 	Replica string     `json:"replica,omitempty"`
 	Text    string     `json:"text"`
 }
+
+// PlanAnswer answers POST plan: what would be placed and stopped, and what would be refused and why.
+type PlanAnswer struct {
+	Items    []fleet.PlanItem `json:"items"`
+	Refusals []fleet.Refusal  `json:"refusals"`
+}
+
+// DrainView is a node's drain and the replicas that are left there.
+type DrainView struct {
+	fleet.NodeDrain
+	Left []string `json:"left"`
+}

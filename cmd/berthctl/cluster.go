@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"berth/admin/client"
+	"berth/fleet/wire"
+)
+
+func (a *app) routersCmd() *cobra.Command {
+	return &cobra.Command{Use: "routers", Short: "list the routers that report", Args: cobra.NoArgs, RunE: a.do(func(ctx context.Context, c *client.Client) error {
+		list, _, err := c.Routers(ctx)
+		if err != nil {
+			return err
+		}
+		return rows(a, list, "ID STATE HEARD BOOT TABLE IN-FLIGHT ADDRESS VERSION", func(r wire.RouterView) []any {
+			return []any{r.ID, r.State, age(r.HeardSeconds), r.Boot, r.Table, r.InFlight, r.Address, r.Version}
+		})
+	})}
+}
+
+func (a *app) routerCmd() *cobra.Command {
+	c := &cobra.Command{Use: "router", Short: "show what one router reports"}
+	c.AddCommand(&cobra.Command{Use: "show ID", Short: "what a router itself has seen used since its start; what it has not served has no entry", Args: cobra.ExactArgs(1),
+		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			r, _, err := c.Router(ctx, args[0])
+			if err != nil || a.json {
+				return orJSON(a, r, err)
+			}
+			fmt.Fprintf(a.out, "%s is %s; boot %d, heard %s ago, routes by the table of index %s\n", r.ID, r.State, r.Boot, age(r.HeardSeconds), r.Table)
+			replicas, _, err := c.Replicas(ctx, nil)
+			if err != nil {
+				return err
+			}
+			if err := rows(a, replicas, "REPLICA MODEL IDLE IN-FLIGHT", func(v wire.ReplicaView) []any {
+				if u, ok := r.Uses[v.ID]; ok {
+					return []any{v.ID, v.Model, age(u.Age), u.InFlight}
+				}
+				return []any{v.ID, v.Model, "-", "-"}
+			}); err != nil {
+				return err
+			}
+			for model, d := range r.Demand {
+				fmt.Fprintf(a.out, "waiting for %s: %d request(s), the oldest for %s\n", model, d.Waiting, age(d.Oldest))
+			}
+			return nil
+		})})
+	return c
+}
+
+func (a *app) peersCmd() *cobra.Command {
+	return &cobra.Command{Use: "peers", Short: "list the peers", Args: cobra.NoArgs, RunE: a.do(func(ctx context.Context, c *client.Client) error {
+		list, _, err := c.Peers(ctx)
+		if err != nil {
+			return err
+		}
+		return rows(a, list, "ID STATE VOTER HEARD APPLIED FINGERPRINT LEVEL VERSION HTTP RAFT", func(p wire.PeerView) []any {
+			return []any{p.ID, p.State, p.Voter, age(p.HeardSeconds), p.AppliedIndex, short(p.Fingerprint), p.Level, p.Version, p.HTTP, p.Raft}
+		})
+	})}
+}
+
+// short cuts a hash to what people compare by eye.
+func short(hash string) string { return hash[:min(12, len(hash))] }
+
+func (a *app) peerCmd() *cobra.Command {
+	c := &cobra.Command{Use: "peer", Short: "show, remove, promote or demote one peer, or move leadership"}
+	verb := func(name, short, done string, ask bool, do func(context.Context, *client.Client, string) error) *cobra.Command {
+		return &cobra.Command{Use: name + " ID", Short: short, Args: cobra.ExactArgs(1), RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			if ask {
+				if err := a.confirm("%s the peer %s", name, args[0]); err != nil {
+					return err
+				}
+			}
+			return a.say(do(ctx, c, args[0]), "%s: %s", args[0], done)
+		})}
+	}
+	c.AddCommand(
+		&cobra.Command{Use: "show ID", Short: "one peer", Args: cobra.ExactArgs(1), RunE: a.with(a.peerShow)},
+		verb("remove", "remove a peer from the cluster", "removed", true, func(ctx context.Context, c *client.Client, id string) error { return c.RemovePeer(ctx, id) }),
+		verb("promote", "make a peer a voter", "promoted", false, func(ctx context.Context, c *client.Client, id string) error { return c.PeerDo(ctx, id, "promote") }),
+		verb("demote", "make a peer a non-voter", "demoted", true, func(ctx context.Context, c *client.Client, id string) error { return c.PeerDo(ctx, id, "demote") }),
+		verb("transfer", "make a peer the leader", "leads, or will in a moment", false, func(ctx context.Context, c *client.Client, id string) error { return c.TransferLeadership(ctx, id) }),
+	)
+	return c
+}
+
+func (a *app) peerShow(ctx context.Context, c *client.Client, args []string) error {
+	list, _, err := c.Peers(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range list {
+		if p.ID == args[0] {
+			return a.printJSON(p)
+		}
+	}
+	return fmt.Errorf("no peer %s; see berthctl peers", args[0])
+}
+
+func (a *app) snapshotCmd() *cobra.Command {
+	c := &cobra.Command{Use: "snapshot", Short: "save, restore, inspect or verify the whole state"}
+	c.AddCommand(a.snapshotSave(), a.snapshotRestore(),
+		a.snapshotCheck("inspect", "what a snapshot file holds"), a.snapshotCheck("verify", "check a snapshot file whole, changing nothing"))
+	return c
+}
+
+func (a *app) snapshotSave() *cobra.Command {
+	return &cobra.Command{Use: "save FILE", Short: "save the whole state to a file (--stale: also without a leader)", Args: cobra.ExactArgs(1),
+		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			body, meta, err := c.SaveSnapshot(ctx, a.stale)
+			if err != nil {
+				return err
+			}
+			defer body.Close()
+			n, err := writeWhole(args[0], body)
+			if err != nil {
+				return err
+			}
+			f, err := os.Open(args[0])
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			info, err := c.VerifySnapshot(ctx, f)
+			if err != nil {
+				return fmt.Errorf("%s was saved but does not verify: %w", args[0], err)
+			}
+			if a.json {
+				return a.printJSON(info)
+			}
+			fmt.Fprintf(a.out, "%s: %d bytes, %d records, index %s, from %s\n", args[0], n, info.Records, info.Index, meta.Peer)
+			return nil
+		})}
+}
+
+// writeWhole writes a file that is either whole or not there; it holds secrets, so it is for its owner alone.
+func writeWhole(path string, r io.Reader) (int64, error) {
+	part := path + ".part"
+	f, err := os.OpenFile(part, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	n, err := io.Copy(f, r)
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(part, path)
+	}
+	if err != nil {
+		_ = os.Remove(part) // what is left of a failure; the failure is what counts
+		return n, fmt.Errorf("the snapshot was not saved: %w", err)
+	}
+	return n, nil
+}
+
+func (a *app) snapshotRestore() *cobra.Command {
+	var force bool
+	c := &cobra.Command{Use: "restore FILE", Short: "replace the whole state by a snapshot file", Args: cobra.ExactArgs(1),
+		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			f, err := os.Open(args[0])
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			if err := a.confirm("replace the whole state of the cluster by %s", args[0]); err != nil {
+				return err
+			}
+			info, err := c.RestoreSnapshot(ctx, f, force)
+			if err != nil || a.json {
+				return orJSON(a, info, err)
+			}
+			fmt.Fprintf(a.out, "restored %d records of index %s\n", info.Records, info.Index)
+			return nil
+		})}
+	c.Flags().BoolVar(&force, "force", false, "also a snapshot of another cluster; this cluster keeps its id")
+	return c
+}
+
+func (a *app) snapshotCheck(verb, about string) *cobra.Command {
+	return &cobra.Command{Use: verb + " FILE", Short: about, Args: cobra.ExactArgs(1), RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+		f, err := os.Open(args[0])
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		info, err := c.VerifySnapshot(ctx, f)
+		if err != nil || a.json {
+			return orJSON(a, info, err)
+		}
+		fmt.Fprintf(a.out, "good: cluster %s, index %s, %d records, format %d, level %d, fingerprint %s\n",
+			info.Cluster, info.Index, info.Records, info.Format, info.Level, short(info.Fingerprint))
+		return nil
+	})}
+}
+
+func (a *app) freezeCmd() *cobra.Command {
+	var reason string
+	c := &cobra.Command{Use: "freeze --reason TEXT", Short: "stop placement, eviction and unloading until thaw", Args: cobra.NoArgs, RunE: a.do(func(ctx context.Context, c *client.Client) error {
+		return a.say(c.Freeze(ctx, reason), "frozen: %s", reason)
+	})}
+	c.Flags().StringVar(&reason, "reason", "", "why; status shows it first")
+	_ = c.MarkFlagRequired("reason") // fails only for a flag that does not exist
+	return c
+}
+
+func (a *app) thawCmd() *cobra.Command {
+	return &cobra.Command{Use: "thaw", Short: "end a freeze", Args: cobra.NoArgs, RunE: a.do(func(ctx context.Context, c *client.Client) error {
+		return a.say(c.Thaw(ctx), "thawed")
+	})}
+}
+
+func (a *app) settingsCmd() *cobra.Command {
+	c := &cobra.Command{Use: "settings", Short: "the cluster's settings"}
+	c.AddCommand(
+		&cobra.Command{Use: "show", Short: "show them", Args: cobra.NoArgs, RunE: a.do(func(ctx context.Context, c *client.Client) error {
+			s, _, err := c.Settings(ctx)
+			return orJSON(a, s, err)
+		})},
+		&cobra.Command{Use: "set NAME=VALUE …", Short: "change the ones that are named", Args: cobra.MinimumNArgs(1), RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			change := map[string]any{}
+			for _, arg := range args {
+				name, value, ok := strings.Cut(arg, "=")
+				if !ok {
+					return usageError{fmt.Errorf("%q is not NAME=VALUE; for example idle_threshold=10m", arg)}
+				}
+				change[name] = settingValue(value)
+			}
+			s, err := c.SetSettings(ctx, change)
+			return orJSON(a, s, err)
+		})},
+	)
+	return c
+}
+
+func settingValue(text string) any {
+	if n, err := strconv.Atoi(text); err == nil {
+		return n
+	}
+	if b, err := strconv.ParseBool(text); err == nil {
+		return b
+	}
+	return text
+}

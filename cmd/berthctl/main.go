@@ -1,0 +1,213 @@
+// Command berthctl is the operator's command line. It speaks to any peer, prints results on standard output and everything else on standard
+// error, and ends with a code that scripts can rely on.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"berth/admin/client"
+	"berth/fleet"
+	"berth/internal/release"
+)
+
+// Exit codes, stable for scripts.
+const (
+	exitOK        = 0
+	exitError     = 1
+	exitNotPlaced = 2 // done, but something is not placed
+	exitPerson    = 3 // something needs a person
+	exitUsage     = 64
+	exitTimeout   = 124
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// exit ends a command with a code other than 0 or 1; its text, if any, goes to standard error.
+type exit struct {
+	code int
+	text string
+}
+
+func (e exit) Error() string { return e.text }
+
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &app{in: stdin, out: stdout, err: stderr}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	return a.code(root.ExecuteContext(ctx))
+}
+
+func (a *app) code(err error) int {
+	var e exit
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &e):
+		if e.text != "" {
+			fmt.Fprintln(a.err, e.text)
+		}
+		return e.code
+	case errors.Is(err, context.DeadlineExceeded):
+		fmt.Fprintln(a.err, "berthctl: no answer in time:", err)
+		return exitTimeout
+	}
+	fmt.Fprintln(a.err, "berthctl:", describe(err))
+	if errors.As(err, new(usageError)) {
+		return exitUsage
+	}
+	return exitError
+}
+
+// describe writes an error for people: the hint on a line of its own.
+func describe(err error) string {
+	var e *fleet.Error
+	if errors.As(err, &e) && e.Hint != "" {
+		return e.Message + "\n  " + e.Hint
+	}
+	return err.Error()
+}
+
+// usageError is a mistake in the command line.
+type usageError struct{ error }
+
+// app is one run of the command line.
+type app struct {
+	in       io.Reader
+	out, err io.Writer
+
+	addrs   []string
+	token   string
+	timeout time.Duration
+	json    bool
+	yes     bool
+	stale   bool
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "berthctl",
+		Short:         "Ask and steer a Berth cluster",
+		Long:          "berthctl asks and steers a Berth cluster: what runs where, what is broken, how full is it, what can be stopped, and why is a model not placed.",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	f := root.PersistentFlags()
+	f.StringSliceVar(&a.addrs, "addr", envList("BERTH_ADDR", "127.0.0.1:7300"), "peers to ask, any of them will do (BERTH_ADDR)")
+	f.StringVar(&a.token, "token", "", "API token (BERTH_TOKEN)")
+	f.DurationVar(&a.timeout, "timeout", 30*time.Second, "give up after this long; watching and following have no limit")
+	f.BoolVar(&a.json, "json", false, "print JSON")
+	f.BoolVarP(&a.yes, "yes", "y", false, "do not ask before destructive commands")
+	f.BoolVar(&a.stale, "stale", false, "take the answer of the first peer that answers, also without a leader")
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w\n  see %s --help", err, c.CommandPath())}
+	})
+	root.AddCommand(a.statusCmd(), a.eventsCmd(), a.modelsCmd(), a.modelCmd(), a.replicasCmd(), a.replicaCmd(), a.nodesCmd(), a.nodeCmd(),
+		a.routersCmd(), a.routerCmd(), a.peersCmd(), a.peerCmd(), a.snapshotCmd(), a.freezeCmd(), a.thawCmd(), a.settingsCmd(), a.idleCmd(), a.versionCmd())
+	strictGroups(root)
+	return root
+}
+
+// strictGroups makes a wrong word after a noun an error with a suggestion; cobra alone would print the help and succeed.
+func strictGroups(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		strictGroups(sub)
+	}
+	if c.HasSubCommands() && c.RunE == nil && c.HasParent() {
+		c.Args = cobra.ArbitraryArgs
+		c.RunE = func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError{fmt.Errorf("%s needs a verb\n  see %s --help", c.CommandPath(), c.CommandPath())}
+			}
+			return usageError{fmt.Errorf("unknown verb %q for %s%s", args[0], c.CommandPath(), suggest(c, args[0]))}
+		}
+	}
+	if c.Args != nil {
+		check := c.Args
+		c.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return usageError{fmt.Errorf("%s: %w\n  usage: %s", c.CommandPath(), err, c.UseLine())}
+			}
+			return nil
+		}
+	}
+}
+
+func suggest(c *cobra.Command, word string) string {
+	if near := c.SuggestionsFor(word); len(near) > 0 {
+		return "; did you mean " + near[0] + "?"
+	}
+	var verbs []string
+	for _, sub := range c.Commands() {
+		verbs = append(verbs, sub.Name())
+	}
+	return "; it has " + strings.Join(verbs, ", ")
+}
+
+func envList(name, fallback string) []string {
+	if v := os.Getenv(name); v != "" {
+		return strings.Split(v, ",")
+	}
+	return []string{fallback}
+}
+
+func (a *app) client() (*client.Client, error) {
+	token := a.token
+	if token == "" {
+		token = os.Getenv("BERTH_TOKEN")
+	}
+	return client.New(client.Config{Addrs: a.addrs, Token: token, Agent: "berthctl/" + release.Version})
+}
+
+// do runs a command's work with a client under the time limit.
+func (a *app) do(work func(context.Context, *client.Client) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		c, err := a.client()
+		if err != nil {
+			return usageError{err}
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), a.timeout)
+		defer cancel()
+		return work(ctx, c)
+	}
+}
+
+// with is do for a command that takes arguments.
+func (a *app) with(work func(context.Context, *client.Client, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		return a.do(func(ctx context.Context, c *client.Client) error { return work(ctx, c, args) })(cmd, args)
+	}
+}
+
+func (a *app) versionCmd() *cobra.Command {
+	return &cobra.Command{Use: "version", Short: "the versions of berthctl and of the peer that answers", Args: cobra.NoArgs,
+		RunE: a.do(func(ctx context.Context, c *client.Client) error {
+			v, meta, err := c.Version(ctx)
+			if a.json {
+				return a.printJSON(map[string]any{"berthctl": release.Version, "peer": v})
+			}
+			fmt.Fprintf(a.out, "berthctl %s\n", release.Version)
+			if err == nil {
+				fmt.Fprintf(a.out, "peer     %s (level %d, %s) at %s\n", v.Version, v.Level, v.Go, meta.Peer)
+				return nil
+			}
+			return err
+		})}
+}
