@@ -191,6 +191,14 @@ func TestEngineRestartKeepsUseAndBeginsQuietAnew(t *testing.T) {
 	quiet(t, l, start, time.Minute)
 }
 
+func TestProofOutlivesAReadingWithoutStamp(t *testing.T) {
+	l := idle.New("peer-1", 4)
+	l.Heartbeat(start, reading(l, start))
+	now := start + 2*time.Second
+	l.Heartbeat(now, reading(l, now, func(rd *wire.Reading) { rd.Stamp, rd.ReadyAge = nil, seconds(2*hour+2*time.Second) })) // the agent restarted
+	quiet(t, l, now, 2*hour)
+}
+
 func TestNewShimForgetsNothingHere(t *testing.T) {
 	l := idle.New("peer-1", 4)
 	l.Heartbeat(start, reading(l, start, func(rd *wire.Reading) { rd.UseAge = seconds(hour) }))
