@@ -205,16 +205,19 @@ type RelayAnswer struct {
 // Observed is everything that the leader has observed and that status is computed from, whole. Followers get it with the answer to each relay
 // and show it with its age, so that any peer answers what only the leader can know.
 type Observed struct {
-	Leader     string             `json:"leader"`
-	Term       uint64             `json:"term"`
-	AgeSeconds float64            `json:"age_seconds"` // since the leader said it; 0 at the leader itself
-	Nodes      map[string]float64 `json:"nodes"`       // seconds since the newest heartbeat, by node; absent: none heard in this term
-	Discovered []NodeView         `json:"discovered,omitempty"`
-	Idle       []IdleView         `json:"idle,omitempty"`
-	Routers    []RouterView       `json:"routers,omitempty"`
-	Refusals   []SinceRefusal     `json:"refusals,omitempty"`
-	Silent     Silent             `json:"silent"`
-	Attention  []string           `json:"attention,omitempty"` // what the leader's duties want a person to see
+	Leader     string         `json:"leader"`
+	Term       uint64         `json:"term"`
+	AgeSeconds float64        `json:"age_seconds"` // since the leader said it; 0 at the leader itself
+	Interval   fleet.Duration `json:"interval"`    // H
+	// ListeningSeconds is for how long this leader could have been told.
+	ListeningSeconds float64            `json:"listening_seconds"`
+	Nodes            map[string]float64 `json:"nodes"` // seconds since the newest heartbeat, by node; absent: none heard in this term
+	Discovered       []NodeView         `json:"discovered,omitempty"`
+	Idle             []IdleView         `json:"idle,omitempty"`
+	Routers          []RouterView       `json:"routers,omitempty"`
+	Refusals         []SinceRefusal     `json:"refusals,omitempty"`
+	Silent           Silent             `json:"silent"`
+	Attention        []string           `json:"attention,omitempty"` // what the leader's duties want a person to see
 }
 
 // SinceRefusal is a refusal of the planner and for how long it has stood.

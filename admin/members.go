@@ -1,0 +1,113 @@
+package admin
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"berth/fleet"
+	"berth/fleet/wire"
+	"berth/fsm"
+)
+
+func memberRoutes() []route {
+	return []route{
+		{method: http.MethodGet, path: "peers", access: read, where: asAsked, does: "list the peers", handle: listPeers},
+		{method: http.MethodPost, path: "peers", access: asPeer, where: atLeader, does: "add a peer as a non-voter", handle: addPeer},
+		{method: http.MethodPost, path: "peers/transfer", access: write, where: atLeader, does: "move leadership", handle: transfer},
+		{method: http.MethodDelete, path: "peers/{id}", access: write, where: atLeader, does: "remove a peer", handle: onPeer(removePeer)},
+		{method: http.MethodPost, path: "peers/{id}/promote", access: write, where: atLeader, does: "make a peer a voter", handle: onPeer(promotePeer)},
+		{method: http.MethodPost, path: "peers/{id}/demote", access: write, where: atLeader, does: "make a peer a non-voter", handle: onPeer(demotePeer)},
+		{method: http.MethodGet, path: "snapshot", access: write, where: asAsked, stream: true, does: "save the whole state (?stale: this peer's, also without a leader)", raw: saveSnapshot},
+		{method: http.MethodPost, path: "snapshot/verify", access: write, where: anyPeer, stream: true, does: "check a snapshot file, changing nothing", handle: verifySnapshot},
+		{method: http.MethodPut, path: "snapshot", access: write, where: atLeader, stream: true, does: "replace the whole state by a snapshot file", handle: restoreSnapshot},
+	}
+}
+
+func listPeers(s *Server, q *request) (any, error) {
+	return page(q, s.Members.Peers(), peerKey)
+}
+
+func addPeer(s *Server, q *request) (any, error) {
+	var body fleet.Server
+	if err := q.lenient(&body); err != nil {
+		return nil, err
+	}
+	if err := fleet.CheckName("peer", body.ID); err != nil {
+		return nil, err
+	}
+	if body.Raft == "" {
+		return nil, fleet.Errorf(fleet.BadRequest, "raft is empty; it is the peer's raft address, host:7301")
+	}
+	return done{}, s.Members.AddPeer(q.Context(), body)
+}
+
+// done answers a request that has nothing to say but that it was done.
+type done struct{}
+
+func onPeer(do func(*Server, *request, string) error) func(*Server, *request) (any, error) {
+	return func(s *Server, q *request) (any, error) {
+		id := q.vars["id"]
+		for _, p := range s.Members.Peers() {
+			if p.ID == id {
+				return done{}, do(s, q, id)
+			}
+		}
+		return nil, fleet.Errorf(fleet.NotFound, "no peer %s", id).WithHint("see berthctl peers")
+	}
+}
+
+func removePeer(s *Server, q *request, id string) error {
+	if err := s.Members.RemovePeer(q.Context(), id); err != nil {
+		return err
+	}
+	_, err := q.propose(fsm.ServerForget{ID: id})
+	return err
+}
+
+func promotePeer(s *Server, q *request, id string) error {
+	return s.Members.PromotePeer(q.Context(), id)
+}
+
+func demotePeer(s *Server, q *request, id string) error { return s.Members.DemotePeer(q.Context(), id) }
+
+func transfer(s *Server, q *request) (any, error) {
+	var body struct {
+		To string `json:"to"`
+	}
+	if q.ContentLength != 0 {
+		if err := q.body(&body); err != nil {
+			return nil, err
+		}
+	}
+	return done{}, s.Members.TransferLeadership(q.Context(), body.To)
+}
+
+func saveSnapshot(s *Server, w http.ResponseWriter, q *request) error {
+	state := s.Core.State()
+	if state.Cluster().ID == "" {
+		return fleet.Errorf(fleet.NotReady, "this peer has no state yet")
+	}
+	w.Header().Set("Content-Type", "application/x-berth-snapshot")
+	w.Header().Set("Content-Disposition", "attachment; filename="+url.PathEscape(fmt.Sprintf("berth-%s.snapshot", state.Index())))
+	buf := bufio.NewWriterSize(w, 1<<20)
+	if err := state.WriteSnapshot(buf); err != nil {
+		panic(http.ErrAbortHandler) // headers are out: only a broken connection says that the file is not whole
+	}
+	if err := buf.Flush(); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+func verifySnapshot(_ *Server, q *request) (any, error) {
+	return fsm.Inspect(io.LimitReader(q.Body, maxSnapshot))
+}
+
+func restoreSnapshot(s *Server, q *request) (any, error) {
+	return s.Snapshots.RestoreSnapshot(q.Context(), io.LimitReader(q.Body, maxSnapshot), q.URL.Query().Get("force") == "true")
+}
+
+func peerKey(p wire.PeerView) string { return p.ID }
