@@ -27,7 +27,7 @@ var rooms = map[string][]string{
 	"gossip":             {"fleet", "fleet/wire", "internal"},
 	"admin/client":       {"fleet", "fleet/wire", "internal"},
 	"consensus":          {"fleet", "fleet/wire", "fsm", "internal"},
-	"admin":              {"fleet", "fleet/wire", "fsm", "scheduler", "idle", "status", "internal"},
+	"admin":              {"fleet", "fleet/wire", "fsm", "scheduler", "idle", "status", "admin/client", "internal"},
 	"peer":               {"fleet", "fleet/wire", "fsm", "scheduler", "idle", "status", "gossip", "admin", "admin/client", "consensus", "internal"},
 	"dev":                {"fleet", "fleet/wire", "fsm", "router", "agent", "gossip", "admin/client", "consensus", "peer", "internal"},
 	"cmd":                {"fleet", "fleet/wire", "fsm", "router", "agent", "gossip", "admin/client", "consensus", "peer", "dev", "internal", "status"},
