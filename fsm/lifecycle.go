@@ -25,6 +25,7 @@ func (tx *txn) leaveReady(r *fleet.Replica) {
 // drain orders a replica to stop. Every stop has its own index, so that an answer to an older order can be told apart.
 func (tx *txn) drain(r *fleet.Replica, reason, failed string, mark *fleet.Mark) {
 	spec := tx.specOf(r)
+	reason, failed = clip(reason, maxReason), clip(failed, maxReason)
 	r.Drain = &fleet.Drain{Reason: reason, Minimum: spec.Drain.Minimum, Deadline: spec.Drain.Deadline, At: tx.meta.At, Mark: mark, Failed: failed}
 	r.Reason = reason
 	r.Order = tx.at
@@ -37,6 +38,7 @@ const leastDeadline = fleet.Duration(1_000_000_000)
 // failNow ends a replica as failed. Its ranks are ordered to stop, without waiting for a door that has nothing behind it; the claims stay until
 // each of them is proved released. A stop that was ordered already keeps its index: its answers are on the way.
 func (tx *txn) failNow(r *fleet.Replica, reason string) {
+	reason = clip(reason, maxReason)
 	if r.State.Live() || r.Drain == nil {
 		spec := tx.specOf(r)
 		r.Drain = &fleet.Drain{Deadline: max(spec.Drain.Minimum, leastDeadline), At: tx.meta.At}
@@ -122,7 +124,7 @@ func (tx *txn) restartReplica(c ReplicaRestart) *fleet.Error {
 func (tx *txn) startAgain(r *fleet.Replica, reason string) {
 	tx.leaveReady(r)
 	r.Start++
-	r.Order, r.Master, r.Door, r.Reason = tx.at, "", nil, reason
+	r.Order, r.Master, r.Door, r.Reason = tx.at, "", nil, clip(reason, maxReason)
 	for i := range r.Shards {
 		r.Shards[i].Exit = nil
 	}

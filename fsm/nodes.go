@@ -94,11 +94,16 @@ func (tx *txn) labelNode(c NodeLabel) *fleet.Error {
 		switch {
 		case k == "" || strings.Contains(k, separator):
 			return fleet.Errorf(fleet.BadRequest, "the label %q has no usable name", k)
+		case len(k) > maxLabel || v != nil && len(*v) > maxLabel:
+			return fleet.Errorf(fleet.TooLarge, "the label %.40q or its value is longer than %d bytes", k, maxLabel)
 		case v == nil:
 			delete(overrides, k)
 		default:
 			overrides[k] = *v
 		}
+	}
+	if len(overrides) > maxLabels {
+		return fleet.Errorf(fleet.TooLarge, "the node %s would have %d labels; at most %d are allowed", c.Node, len(overrides), maxLabels)
 	}
 	if maps.Equal(overrides, n.Overrides) {
 		return nil

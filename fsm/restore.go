@@ -14,8 +14,9 @@ import (
 	"berth/fleet/wire"
 )
 
-// maxLine is the longest record that a snapshot may have, in bytes. It bounds what a file that is not a snapshot can make us hold.
-const maxLine = 2 * MaxCommand
+// maxLine is the longest record that a snapshot may have, in bytes. It bounds what a file that is not a snapshot can make us hold, and is far
+// above what the rows of a state can grow to (see bounds.go).
+const maxLine = 64 << 20
 
 // Restore replaces the whole state by a snapshot's. The new state is built aside and checked to the last byte before anything changes; then
 // it takes the place of the old one at once, and every watcher wakes. After an error the state is as before.
@@ -63,7 +64,7 @@ func Load(r io.Reader) (*State, wire.SnapshotInfo, error) {
 }
 
 // WithIdentity returns the state as a restore is to have it: in a new, higher epoch, so that every order of the time before is older than it, and
-// with the id of the cluster that goes on.
+// with the id of the cluster that goes on. It is meant to be written to a file; no machine takes it over.
 func (s *State) WithIdentity(cluster string, epoch uint64) (*State, error) {
 	if epoch <= s.core.Cluster.Epoch {
 		return nil, fleet.Errorf(fleet.StaleEpoch, "the snapshot is of epoch %d; it cannot be restored into epoch %d", s.core.Cluster.Epoch, epoch)
@@ -121,7 +122,7 @@ func (in *snapshotReader) header() (header, error) {
 	return h, nil
 }
 
-// records reads every record and the trailer. A line is known to be the trailer by what it must be at this point, byte for byte.
+// records reads every record, and the trailer.
 func (in *snapshotReader) records(tx *txn) (trailer, error) {
 	last, count := "", 0
 	for {
@@ -129,24 +130,43 @@ func (in *snapshotReader) records(tx *txn) (trailer, error) {
 		if err != nil {
 			return trailer{}, err
 		}
-		if t := (trailer{Records: count, SHA256: hex.EncodeToString(in.sum.Sum(nil))}); bytes.Equal(line, lineOf(t)) {
-			return t, in.end()
+		if bytes.HasPrefix(line, []byte(trailerStart)) {
+			return in.trailer(line, count)
 		}
 		in.sum.Write(line)
-		var rec record
-		if err := strict(line, &rec); err != nil {
-			return trailer{}, fmt.Errorf("neither a record nor the trailer that belongs here: %w", err)
+		if last, err = tx.loadLine(line, last); err != nil {
+			return trailer{}, err
 		}
-		at := key(rec.Table, rec.Key)
-		if at <= last {
-			return trailer{}, fmt.Errorf("the record %q %q is out of order", rec.Table, rec.Key)
-		}
-		if err := tx.load(rec); err != nil {
-			return trailer{}, fmt.Errorf("the record %q %q: %w", rec.Table, rec.Key, err)
-		}
-		last = at
 		count++
 	}
+}
+
+// trailerStart begins the trailer, and no record.
+const trailerStart = `{"records":`
+
+// trailer checks the last line against what it must be at this point, byte for byte.
+func (in *snapshotReader) trailer(line []byte, count int) (trailer, error) {
+	t := trailer{Records: count, SHA256: hex.EncodeToString(in.sum.Sum(nil))}
+	if !bytes.Equal(line, lineOf(t)) {
+		return t, errors.New("the trailer's count and checksum are not those of the file: it was altered")
+	}
+	return t, in.end()
+}
+
+// loadLine puts one line's record into its table and returns its place, which must be after last.
+func (tx *txn) loadLine(line []byte, last string) (string, error) {
+	var rec record
+	if err := strict(line, &rec); err != nil {
+		return "", fmt.Errorf("not a record: %w", err)
+	}
+	at := key(rec.Table, rec.Key)
+	if at <= last {
+		return "", fmt.Errorf("the record %q %q is out of order", rec.Table, rec.Key)
+	}
+	if err := tx.load(rec); err != nil {
+		return "", fmt.Errorf("the record %q %q: %w", rec.Table, rec.Key, err)
+	}
+	return at, nil
 }
 
 // line reads one line with its end. A last line without an end is a file that was cut.

@@ -107,13 +107,8 @@ type snapshotWriter struct {
 }
 
 func (out *snapshotWriter) row(table, key string, row any) {
-	data, err := json.Marshal(row)
-	if err != nil && out.err == nil {
-		out.err = err
-		return
-	}
 	out.records++
-	out.line(record{Table: table, Key: key, Row: data})
+	out.line(record{Table: table, Key: key, Row: lineOf(row)})
 }
 
 func (out *snapshotWriter) line(v any) {

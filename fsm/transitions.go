@@ -41,13 +41,14 @@ func (tx *txn) transition(node string, t wire.Transition) *fleet.Error {
 	case old.Shards[t.Rank].Released:
 		return fleet.Errorf(fleet.Conflict, "rank %d of the replica %s has ended", t.Rank, t.Replica)
 	}
+	t.Reason = clip(t.Reason, maxReason)
 	r := tx.edited(old)
 	shard := &r.Shards[t.Rank]
 	if t.Shim != 0 {
 		shard.Shim = t.Shim
 	}
 	if t.Exit != nil {
-		shard.Exit = t.Exit
+		shard.Exit = clipExit(t.Exit)
 	}
 	if err := tx.step(r, t); err != nil {
 		return err
