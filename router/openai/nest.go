@@ -17,21 +17,46 @@ const maxMessage = 1 << 10
 // FastAPI's {"detail":…}, {"error":"text"}, and text or HTML. Anthropic's {"type":"error","error":{…}} is a shape of its
 // own, which the clients of /v1/messages read: it is passed on there.
 func Nest(status int, d Dialect, body []byte) []byte {
-	var top map[string]json.RawMessage
-	if json.Unmarshal(body, &top) != nil {
-		return (&Error{Status: status, Message: fromText(status, body)}).JSON()
-	}
-	inner, nested := top["error"]
-	var fields map[string]json.RawMessage
+	fields, err := split(status, body)
 	switch {
-	case !nested:
-		return fromFields(status, top)
-	case json.Unmarshal(inner, &fields) != nil:
-		return (&Error{Status: status, Message: text(inner)}).JSON()
-	case d == Messages && text(top["type"]) == "error", complete(fields):
+	case err == nil && fields.nested && (complete(fields.error) || d == Messages && text(fields.top["type"]) == "error"):
 		return nil
+	case err == nil:
+		return fromFields(status, fields.error).JSON()
 	}
-	return fromFields(status, fields)
+	return err.JSON()
+}
+
+// ParseError reads an engine's error body, whatever its form.
+func ParseError(status int, body []byte) *Error {
+	fields, err := split(status, body)
+	if err != nil {
+		return err
+	}
+	return fromFields(status, fields.error)
+}
+
+// parts are the members of an error body: all of it, and those that describe the error.
+type parts struct {
+	top, error map[string]json.RawMessage
+	nested     bool
+}
+
+// split finds where in the body the error is described. What has no members is returned as an Error at once.
+func split(status int, body []byte) (p parts, plain *Error) {
+	if json.Unmarshal(body, &p.top) != nil {
+		return p, &Error{Status: status, Message: fromText(status, body)}
+	}
+	inner, nested := p.top["error"]
+	if !nested {
+		p.error = p.top
+		return p, nil
+	}
+	if json.Unmarshal(inner, &p.error) != nil {
+		return p, &Error{Status: status, Message: text(inner)}
+	}
+	p.nested = true
+	return p, nil
 }
 
 // complete says whether an error object has the four members in their types.
@@ -48,8 +73,8 @@ func complete(f map[string]json.RawMessage) bool {
 	return true
 }
 
-func fromFields(status int, f map[string]json.RawMessage) []byte {
-	e := Error{Status: status, Message: text(f["message"]), Param: text(f["param"]), Type: text(f["type"])}
+func fromFields(status int, f map[string]json.RawMessage) *Error {
+	e := &Error{Status: status, Message: text(f["message"]), Param: text(f["param"]), Type: text(f["type"])}
 	if code := f["code"]; len(code) > 0 && code[0] == '"' { // a number is the status again
 		e.Code = text(code)
 	}
@@ -64,7 +89,7 @@ func fromFields(status int, f map[string]json.RawMessage) []byte {
 	if !strings.HasSuffix(e.Type, "_error") { // "BadRequestError" is a class of Python, which no client knows
 		e.Type = ""
 	}
-	return e.JSON()
+	return e
 }
 
 // text returns a JSON value as text: a string as its content, null and nothing as "", anything else as written.

@@ -1,0 +1,221 @@
+package router
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"berth/fleet"
+	"berth/fleet/wire"
+	"berth/internal/listen"
+	"berth/router/openai"
+	"berth/router/pool"
+)
+
+// handler serves clients.
+type handler struct {
+	routes    map[string]*route
+	pool      *pool.Pool
+	intake    *intake
+	transport http.RoundTripper
+	budget    *budget
+	metrics   *metrics
+	buffers   *buffers
+	log       *slog.Logger
+
+	keepAliveAfter, keepAliveEvery time.Duration
+	forwardCredentials             bool
+}
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id := r.Header.Get(wire.HeaderRequestID)
+	if !validRequestID(id) {
+		id = "req_" + strings.ToLower(rand.Text())
+	}
+	w.Header().Set(wire.HeaderRequestID, id)
+	path := r.URL.Path
+	switch rt := h.routes[path]; {
+	case rt != nil && r.Method == http.MethodPost:
+		h.carry(w, r, rt, id)
+	case rt != nil:
+		wrongMethod(w, r, http.MethodPost).WriteTo(w)
+	case path == "/v1/models" || strings.HasPrefix(path, "/v1/models/"):
+		h.models(w, r)
+	default:
+		notServed(r).WriteTo(w)
+	}
+}
+
+// carry brings one request to a replica and its answer back.
+func (h *handler) carry(w http.ResponseWriter, r *http.Request, rt *route, id string) {
+	start := time.Now()
+	flusher, _ := w.(http.Flusher)
+	x := &exchange{h: h, w: w, flusher: flusher, r: r, route: rt, id: id, start: start}
+	h.metrics.begin()
+	defer func() { h.metrics.end(rt.path, x.outcome(), time.Since(start)) }()
+	wanted, bad := h.intake.read(w, r, rt)
+	if bad != nil {
+		x.fail(bad)
+		return
+	}
+	defer wanted.body.free()
+	x.want = wanted
+	h.budget.deposit()
+	x.run()
+	if x.broken {
+		panic(http.ErrAbortHandler) // the only way to end an answer so that the client sees that it is not whole
+	}
+}
+
+// exchange is one request of a client and its answer.
+type exchange struct {
+	h       *handler
+	w       http.ResponseWriter
+	flusher http.Flusher
+	r       *http.Request
+	route   *route
+	id      string
+	start   time.Time
+	want    *want
+	hint    pool.Hint
+
+	status    int           // sent to the client; 0: nothing yet
+	committed bool          // 200 and the headers of an event stream were sent before any engine answered
+	broken    bool          // the answer must end abnormally
+	gone      bool          // the client went away
+	last      *openai.Error // what the newest failed attempt met
+	retry     string        // why another attempt is due; "" when none is
+}
+
+// run sends the request to one replica after another until one answers or there is no more to try.
+func (x *exchange) run() {
+	x.hint = pool.Hint{Session: x.session(), Arrived: x.start, Stop: listen.Stopping(x.r.Context())}
+	if x.want.stream {
+		x.hint.Waiting, x.hint.WaitingAfter, x.hint.WaitingEvery = x.keepAlive, x.h.keepAliveAfter, x.h.keepAliveEvery
+	}
+	for {
+		lease, err := x.h.pool.Acquire(x.r.Context(), x.want.model, &x.hint)
+		if err != nil {
+			x.refuse(err)
+			return
+		}
+		if x.retry != "" {
+			x.h.metrics.retries.WithLabelValues(x.retry).Inc()
+			x.retry = ""
+		}
+		if x.attempt(&lease) {
+			return
+		}
+	}
+}
+
+// session is the client's own word for requests that belong together.
+func (x *exchange) session() string { return x.r.Header.Get("X-Session-Id") }
+
+// refuse tells the client why no replica took the request. If some replica was tried, what that met says more.
+func (x *exchange) refuse(err error) {
+	var refusal *pool.Refusal
+	switch {
+	case x.r.Context().Err() != nil:
+		x.gone = true
+	case !errors.As(err, &refusal):
+		x.gone = true // a keep-alive could not be written
+	case refusal.Exhausted && x.last != nil:
+		x.fail(x.last)
+	case errors.Is(refusal, fleet.NotFound):
+		x.fail(unknownModel(x.want.model))
+	default:
+		x.fail(&openai.Error{Status: http.StatusServiceUnavailable, Code: "model_not_ready", Message: refusal.Error(), RetryAfter: refusal.RetryAfter})
+	}
+}
+
+func unknownModel(name string) *openai.Error {
+	if len(name) > fleet.MaxModelName {
+		name = name[:fleet.MaxModelName] + "…"
+	}
+	return &openai.Error{Status: http.StatusNotFound, Code: "model_not_found", Param: "model",
+		Message: "the model " + strings.ToValidUTF8(name, "�") + " does not exist; GET /v1/models lists those that do"}
+}
+
+// fail answers with an error: as the answer, or as the last event of a stream that has begun.
+func (x *exchange) fail(e *openai.Error) {
+	if x.status != 0 {
+		_, _ = x.w.Write(e.Event(x.route.dialect))
+		x.flush()
+		x.broken = true
+		return
+	}
+	x.status = e.Status
+	e.WriteTo(x.w)
+}
+
+// keepAlive tells a client that waits for a stream that its request is alive. The first one commits the answer to 200.
+func (x *exchange) keepAlive() error {
+	if !x.committed {
+		x.committed = true
+		h := x.w.Header()
+		h.Set("Content-Type", "text/event-stream; charset=utf-8")
+		streamHeaders(h)
+		x.writeHeader(http.StatusOK)
+	}
+	if _, err := x.w.Write([]byte(": waiting for a replica of the model\n\n")); err != nil {
+		return err
+	}
+	x.flush()
+	return nil
+}
+
+func (x *exchange) writeHeader(status int) {
+	x.status = status
+	x.w.WriteHeader(status)
+}
+
+func (x *exchange) flush() {
+	if x.flusher != nil {
+		x.flusher.Flush()
+	}
+}
+
+// outcome is a label of metrics: the status class that the client saw, or how its answer ended instead.
+func (x *exchange) outcome() string {
+	switch {
+	case x.gone:
+		return "client_gone"
+	case x.broken:
+		return "broken"
+	case x.status >= 500:
+		return "5xx"
+	case x.status >= 400:
+		return "4xx"
+	}
+	return "ok"
+}
+
+// outgoing makes the request to an engine.
+func (x *exchange) outgoing(ctx context.Context, e *wire.Endpoint) *http.Request {
+	u := *x.r.URL
+	u.Scheme, u.Host, u.User = "http", e.Address, nil
+	out := &http.Request{
+		Method: x.r.Method, URL: &u, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header:        toEngine(x.r.Header, e.Key, x.id, x.h.forwardCredentials),
+		ContentLength: x.want.body.length,
+		Body:          x.want.body.open(),
+	}
+	if x.want.body.whole() {
+		out.GetBody = func() (io.ReadCloser, error) { return x.want.body.open(), nil }
+	} else {
+		out.Header["Expect"] = []string{"100-continue"}
+	}
+	if len(x.r.Trailer) > 0 { // they follow chunks only
+		out.Trailer, out.ContentLength = x.r.Trailer, -1
+	}
+	if x.committed {
+		delete(out.Header, "Accept-Encoding") // the answer has begun in the clear
+	}
+	return out.WithContext(ctx)
+}
