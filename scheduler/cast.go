@@ -34,8 +34,11 @@ func (p *planner) cast(m *fleet.Model) *cast {
 		switch {
 		case r.State == fleet.Failed && r.Generation == m.Generation:
 			c.failed = append(c.failed, r)
-		case r.State == fleet.DrainingDown && !r.Released() && !p.isLost(r):
+		case r.State == fleet.DrainingDown && !p.isLost(r):
 			c.ending++
+			if failing(r) && r.Generation == m.Generation {
+				c.failed = append(c.failed, r)
+			}
 		case !r.State.Live():
 		case p.isLost(r):
 			c.lost = append(c.lost, r)

@@ -177,8 +177,10 @@ func sentence(nodes int, counts []fleet.ReasonCount) string {
 			b.WriteString(", ")
 		}
 		sep := " "
-		if strings.HasSuffix(c.Reason, busy) || strings.HasSuffix(c.Reason, unwell) {
-			sep = " x "
+		for _, ending := range []string{busy, unwell, others} {
+			if strings.HasSuffix(c.Reason, ending) {
+				sep = " x "
+			}
 		}
 		fmt.Fprintf(&b, "%d%s%s", c.Nodes, sep, c.Reason)
 	}

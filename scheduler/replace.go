@@ -116,10 +116,14 @@ func (p *planner) drainFirst(c *cast, f *finder) bool {
 	return true
 }
 
-// victims returns the fewest old replicas, those of which least is lost first, without which one more replica fits; none when that does not help.
+// victims returns the fewest old replicas, those of which least is lost first, without which one more replica fits; none when that does not help,
+// and one when there is room but no surge to use it.
 func (p *planner) victims(c *cast, f *finder) []*fleet.Replica {
 	old := slices.DeleteFunc(slices.Clone(c.leaving), func(r *fleet.Replica) bool { return slices.Contains(c.movers, r) })
 	slices.SortStableFunc(old, p.dispensable)
+	if _, fits := f.find(); fits {
+		return old[:1]
+	}
 	return p.without(f, old)
 }
 

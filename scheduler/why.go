@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"berth/fleet"
 	"berth/scheduler/capacity"
 )
 
@@ -11,6 +12,7 @@ import (
 const (
 	busy   = " busy"
 	unwell = " unhealthy"
+	others = " held by what Berth did not start"
 )
 
 // cardReason is why the cards of a host take no shard; never says that an empty, healthy host would not either.
@@ -38,7 +40,8 @@ func (f *finder) whyCards(h *capacity.Host) cardReason {
 type tally struct {
 	class  int // of that class
 	large  int // of those, with memory enough
-	usable int // of those, in good order
+	well   int // of those, healthy
+	usable int // of those, not held by what Berth did not start
 	fit    int // of those, with room for a claim of the spec
 }
 
@@ -55,6 +58,9 @@ func (f *finder) tally(h *capacity.Host, class string) tally {
 			continue
 		}
 		t.large++
+		if c.GPU.Health == fleet.Healthy {
+			t.well++
+		}
 		if !c.Usable() {
 			continue
 		}
@@ -66,7 +72,7 @@ func (f *finder) tally(h *capacity.Host, class string) tally {
 	return t
 }
 
-// whyClass returns why cards of one class do not do, and how near they are to it: 0 there is none, 5 they would do.
+// whyClass returns why cards of one class do not do, and how near they are to it: 0 there is none, 6 they would do.
 func (f *finder) whyClass(h *capacity.Host, class string) (cardReason, int) {
 	need := max(1, f.spec.Placement.GPUsPerNode)
 	least := max(f.spec.Placement.GPUMemory, f.spec.Placement.GPUShare)
@@ -77,11 +83,13 @@ func (f *finder) whyClass(h *capacity.Host, class string) (cardReason, int) {
 		return cardReason{fmt.Sprintf("whose %s have less than %s", class, least), true}, 1
 	case t.large < need:
 		return cardReason{fmt.Sprintf("with only %d x %s", t.class, class), true}, 2
-	case t.usable < need:
+	case t.well < need:
 		return cardReason{class + unwell, false}, 3
+	case t.usable < need:
+		return cardReason{class + others, false}, 4
 	case t.fit < need:
-		return cardReason{class + busy, false}, 4
+		return cardReason{class + busy, false}, 5
 	default:
-		return cardReason{}, 5
+		return cardReason{}, 6
 	}
 }
