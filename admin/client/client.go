@@ -33,9 +33,11 @@ const maxAnswer = 256 << 20
 // Config says where the peers are.
 type Config struct {
 	Addrs []string // host, host:port or URL; any peer will do
-	Token string
-	HTTP  *http.Client // nil: one with sane limits and no proxy
-	Agent string       // User-Agent
+	// Discover lets the client begin with no address: it answers not_ready until SetAddrs or Follow has told it one.
+	Discover bool
+	Token    string
+	HTTP     *http.Client // nil: one with sane limits and no proxy
+	Agent    string       // User-Agent
 }
 
 // Client speaks to whichever peer answers. It is safe for concurrent use.
@@ -59,6 +61,9 @@ func New(cfg Config) (*Client, error) {
 			IdleConnTimeout:       time.Minute,
 			MaxIdleConnsPerHost:   4,
 		}}
+	}
+	if len(cfg.Addrs) == 0 && cfg.Discover {
+		return c, nil
 	}
 	if err := c.SetAddrs(cfg.Addrs); err != nil {
 		return nil, err
@@ -162,7 +167,7 @@ func (c *Client) send(ctx context.Context, call Call) (*http.Response, Meta, err
 	}
 	addrs, start, seen := c.order()
 	id := NewRequestID(seen)
-	var last error
+	var last error = fleet.Errorf(fleet.NotReady, "no peer has been found yet")
 	var meta Meta
 	for i := range addrs {
 		n := (start + i) % len(addrs)

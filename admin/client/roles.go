@@ -42,7 +42,9 @@ func (c *Client) Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.Heartbea
 func (c *Client) moveOn() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.active = (c.active + 1) % len(c.addrs)
+	if len(c.addrs) > 0 {
+		c.active = (c.active + 1) % len(c.addrs)
+	}
 }
 
 // Table waits for a routing table newer than after, for at most wait.
@@ -59,4 +61,28 @@ func (c *Client) Report(ctx context.Context, r wire.Report) (wire.ReportAnswer, 
 // RelayHeartbeats passes held heartbeats from a follower to the leader at addr.
 func (c *Client) RelayHeartbeats(ctx context.Context, r wire.Relay) (wire.RelayAnswer, error) {
 	return answer[wire.RelayAnswer](ctx, c, Call{Method: http.MethodPost, Path: "/internal/v1/heartbeats", Body: r, Timeout: slack, Once: true})
+}
+
+// Membership is what a client learns the peers' addresses from; gossip has it.
+type Membership interface {
+	Peers() []string        // HTTP addresses of the peers that are seen alive
+	Watch() <-chan struct{} // closed when that may have changed
+}
+
+// Follow keeps the client's addresses up to date until the context ends. Addresses that vanish are kept until others are known: gossip is a hint,
+// and a peer that it has lost may still answer.
+func (c *Client) Follow(ctx context.Context, m Membership) error {
+	for {
+		changed := m.Watch()
+		if addrs := m.Peers(); len(addrs) > 0 {
+			if err := c.SetAddrs(addrs); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
