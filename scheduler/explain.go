@@ -70,8 +70,8 @@ func (f *finder) largestOnNode() string {
 func (f *finder) largestInFabric() string {
 	best, class := 0, ""
 	for _, c := range f.classes {
-		for _, room := range f.gangRooms(c) {
-			if n := len(room.hosts) * f.spec.Placement.GPUsPerNode; n > best {
+		for _, room := range f.fabrics {
+			if n := len(f.able(nil, room.hosts, c)) * f.spec.Placement.GPUsPerNode; n > best {
 				best, class = n, c
 			}
 		}
@@ -121,12 +121,10 @@ func (f *finder) reasons() []fleet.ReasonCount {
 // bestFabric returns the fabric in which most nodes could take a shard of a gang; nodes elsewhere are "in another fabric".
 func (f *finder) bestFabric() string {
 	best, most := "", 0
-	if f.spec.Placement.Nodes > 1 {
-		for _, class := range f.classes {
-			for _, room := range f.gangRooms(class) {
-				if len(room.hosts) > most {
-					best, most = room.fabric, len(room.hosts)
-				}
+	for _, class := range f.classes {
+		for _, room := range f.fabrics {
+			if n := len(f.able(nil, room.hosts, class)); n > most {
+				best, most = room.fabric, n
 			}
 		}
 	}

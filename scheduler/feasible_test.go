@@ -44,7 +44,7 @@ func TestWhatIsNotFeasible(t *testing.T) {
 		"1 in back-off after this model":         func(_ *fleet.Node, _ *fleet.ModelSpec, w *world) { w.Backoff.Pairs[Pair{"m", "n1"}] = Hold{For: 1} },
 		"backing off for 8s":                     func(_ *fleet.Node, _ *fleet.ModelSpec, w *world) { w.Backoff.Models["m"] = Hold{For: 8 * time.Second} },
 		"1 x h100-80 held by what Berth did not": gpus(func(g *fleet.GPU) { g.Foreign = true }),
-		"0; 1 node: 1 x h100-80 unhealthy": func(n *fleet.Node, _ *fleet.ModelSpec, _ *world) {
+		"0; 1 node: 1 x h100-80 held by what": func(n *fleet.Node, _ *fleet.ModelSpec, _ *world) {
 			n.Unmanaged = []fleet.Unmanaged{{GPUs: []string{n.Inventory.GPUs[0].UUID, n.Inventory.GPUs[1].UUID}}}
 		},
 	} {

@@ -16,6 +16,7 @@ type finder struct {
 	spec    *fleet.ModelSpec
 	admit   *admission
 	hosts   []*capacity.Host // admitted, whatever is left of them, in order of name
+	fabrics []fabricHosts    // the same by fabric, when the spec has several nodes
 	classes []string         // in order of preference
 	spread  spread
 }
@@ -31,7 +32,14 @@ func newFinder(m *capacity.Map, spec *fleet.ModelSpec, b Backoff, same []*fleet.
 			f.hosts = append(f.hosts, h)
 		}
 	}
+	f.group()
 	return f
+}
+
+func (f *finder) group() {
+	if f.spec.Placement.Nodes > 1 {
+		f.fabrics = byFabric(f.hosts)
+	}
 }
 
 // everyClass lists the classes that the fleet has, smallest cards first: a model that names no class takes the least that will do.

@@ -8,31 +8,47 @@ import (
 	"berth/scheduler/capacity"
 )
 
-// fabricRoom is the admitted hosts of one fabric that can each take one shard of a gang.
-type fabricRoom struct {
+// fabricHosts is the admitted hosts of one known fabric.
+type fabricHosts struct {
 	fabric string
 	hosts  []*capacity.Host
 }
 
-// gangRooms groups the hosts that can take a shard by known fabric, in the order of the fabrics' names.
-func (f *finder) gangRooms(class string) []fabricRoom {
-	need := f.spec.Placement.GPUsPerNode
+// byFabric groups admitted hosts by known fabric, in the order of the fabrics' names.
+func byFabric(hosts []*capacity.Host) []fabricHosts {
 	at := map[string]int{}
-	var rooms []fabricRoom
-	for _, h := range f.hosts {
-		if h.Fabric == "" || f.idle(h, class) < need || !f.roomy(h) {
+	var out []fabricHosts
+	for _, h := range hosts {
+		if h.Fabric == "" {
 			continue
 		}
 		i, ok := at[h.Fabric]
 		if !ok {
-			i = len(rooms)
+			i = len(out)
 			at[h.Fabric] = i
-			rooms = append(rooms, fabricRoom{fabric: h.Fabric})
+			out = append(out, fabricHosts{fabric: h.Fabric})
 		}
-		rooms[i].hosts = append(rooms[i].hosts, h)
+		out[i].hosts = append(out[i].hosts, h)
 	}
-	slices.SortFunc(rooms, func(a, b fabricRoom) int { return cmp.Compare(a.fabric, b.fabric) })
-	return rooms
+	slices.SortFunc(out, func(a, b fabricHosts) int { return cmp.Compare(a.fabric, b.fabric) })
+	return out
+}
+
+// able appends those of the hosts that can take a shard now to buf, each with what it costs.
+func (f *finder) able(buf []priced, hosts []*capacity.Host, class string) []priced {
+	need := f.spec.Placement.GPUsPerNode
+	for _, h := range hosts {
+		if idle := f.idle(h, class); idle >= need && f.roomy(h) {
+			buf = append(buf, priced{h, f.cost(h, int64(idle-need))})
+		}
+	}
+	return buf
+}
+
+// priced is a host and what a shard there would cost.
+type priced struct {
+	host *capacity.Host
+	cost cost
 }
 
 // findGang takes the hosts of least cost in the fabric where they cost least; of equal ones the fabric with the fewest hosts to spare. Ranks go
@@ -41,15 +57,16 @@ func (f *finder) findGang(class string) []fleet.Shard {
 	p := &f.spec.Placement
 	var best []*capacity.Host
 	var least gangCost
-	for _, room := range f.gangRooms(class) {
-		if len(room.hosts) < p.Nodes {
+	var buf []priced
+	for _, room := range f.fabrics {
+		if buf = f.able(buf[:0], room.hosts, class); len(buf) < p.Nodes {
 			continue
 		}
-		spare := len(room.hosts) - p.Nodes
-		picked, sum := f.pick(room.hosts, class)
-		c := gangCost{sum.disliked, sum.near, spare, sum.left}
-		if best == nil || c.compare(least) < 0 {
-			best, least = picked, c
+		if c := cheapest(buf, p.Nodes); best == nil || c.compare(least) < 0 {
+			least, best = c, best[:0]
+			for _, x := range buf[:p.Nodes] {
+				best = append(best, x.host)
+			}
 		}
 	}
 	if best == nil {
@@ -63,27 +80,9 @@ func (f *finder) findGang(class string) []fleet.Shard {
 	return shards
 }
 
-type gangCost struct {
-	disliked, near, spare int
-	left                  int64
-}
-
-func (a gangCost) compare(b gangCost) int {
-	return cmp.Or(cmp.Compare(a.disliked, b.disliked), cmp.Compare(a.near, b.near), cmp.Compare(a.spare, b.spare), cmp.Compare(a.left, b.left))
-}
-
-// pick returns the hosts of least cost, as many as the gang has nodes, and the sum of what they cost.
-func (f *finder) pick(hosts []*capacity.Host, class string) ([]*capacity.Host, cost) {
-	p := &f.spec.Placement
-	type priced struct {
-		host *capacity.Host
-		cost cost
-	}
-	all := make([]priced, 0, len(hosts))
-	for _, h := range hosts {
-		all = append(all, priced{h, f.cost(h, int64(f.idle(h, class)-p.GPUsPerNode))})
-	}
-	slices.SortStableFunc(all, func(a, b priced) int {
+// cheapest sorts the n hosts of least cost to the front and adds up what they cost; equal costs keep the order of the hosts.
+func cheapest(hosts []priced, n int) gangCost {
+	slices.SortStableFunc(hosts, func(a, b priced) int {
 		switch {
 		case a.cost.less(b.cost):
 			return -1
@@ -93,13 +92,20 @@ func (f *finder) pick(hosts []*capacity.Host, class string) ([]*capacity.Host, c
 			return 0
 		}
 	})
-	var sum cost
-	picked := make([]*capacity.Host, 0, p.Nodes)
-	for _, x := range all[:p.Nodes] {
-		picked = append(picked, x.host)
+	sum := gangCost{spare: len(hosts) - n}
+	for _, x := range hosts[:n] {
 		sum.disliked += x.cost.disliked
 		sum.near += x.cost.near
 		sum.left += x.cost.left
 	}
-	return picked, sum
+	return sum
+}
+
+type gangCost struct {
+	disliked, near, spare int
+	left                  int64
+}
+
+func (a gangCost) compare(b gangCost) int {
+	return cmp.Or(cmp.Compare(a.disliked, b.disliked), cmp.Compare(a.near, b.near), cmp.Compare(a.spare, b.spare), cmp.Compare(a.left, b.left))
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/fleet"
+	"berth/scheduler/capacity"
 )
 
 // maxTries bounds how many changes are tried for one refusal, so that a large fleet's refusals stay cheap.
@@ -83,14 +84,20 @@ func (f *finder) uncordon() string {
 		if tries++; tries > maxTries {
 			return ""
 		}
-		f.fleet.SetReady(h, true)
-		f.hosts = append(f.hosts, h)
-		_, fits := f.find()
-		f.hosts = f.hosts[:len(f.hosts)-1]
-		f.fleet.SetReady(h, false)
-		if fits {
+		if f.fitsWith(h) {
 			return h.Node.Name
 		}
 	}
 	return ""
+}
+
+// fitsWith says whether a replica would fit if the host were ready.
+func (f *finder) fitsWith(h *capacity.Host) bool {
+	as := *f
+	as.hosts = append(slices.Clip(f.hosts), h)
+	as.group()
+	h.SetReady(true)
+	defer h.SetReady(false)
+	_, fits := as.find()
+	return fits
 }

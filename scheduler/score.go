@@ -39,7 +39,7 @@ func (f *finder) cost(h *capacity.Host, left int64) cost {
 	if h.Whole() {
 		c.breaks = true
 		if h.Fabric != "" { // no gang can use an unknown fabric, so nothing is lost there
-			c.whole = f.fleet.WholeHosts(h.Fabric)
+			c.whole = h.WholeInFabric()
 		}
 	}
 	return c

@@ -47,9 +47,11 @@ func Explain(s Snapshot, model string) (Explanation, bool) {
 			e.Refusal = &r
 		}
 	}
-	if shards, ok := f.find(); ok {
-		e.Place = shards
-	} else if e.Refusal == nil {
+	e.Place = p.planned(model)
+	if e.Place == nil {
+		e.Place, _ = f.find()
+	}
+	if e.Place == nil && e.Refusal == nil {
 		r := p.explain(f)
 		r.Model = model
 		e.Refusal = &r
@@ -59,6 +61,16 @@ func Explain(s Snapshot, model string) (Explanation, bool) {
 		e.Nodes = append(e.Nodes, Verdict{Node: h.Node.Name, Reason: f.stands(h, home)})
 	}
 	return e, true
+}
+
+// planned returns where this plan places the first replica of the model, or nil.
+func (p *planner) planned(model string) []fleet.Shard {
+	for _, item := range p.plan.Items {
+		if item.Place != nil && item.Place.Model == model {
+			return item.Place.Shards
+		}
+	}
+	return nil
 }
 
 // stands is why without the reasons that are none.

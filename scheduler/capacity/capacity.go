@@ -11,7 +11,7 @@ import (
 
 // Card is one GPU and what is claimed of it.
 type Card struct {
-	GPU    fleet.GPU
+	GPU    *fleet.GPU // of the node's inventory
 	Class  string
 	Whole  int         // whole-card claims; more than one is overcommitted
 	Shares int         // claims of a part
@@ -36,7 +36,7 @@ func (c *Card) Room() fleet.Bytes {
 	return max(0, c.GPU.Memory-c.Shared)
 }
 
-// Host is one node with its cards in the order of their index.
+// Host is one node with its cards in the order of their index. A search reads every host, so what it reads lies in the struct itself.
 type Host struct {
 	Node   *fleet.Node
 	Fabric string // "" is unknown
@@ -44,7 +44,11 @@ type Host struct {
 	Cards  []Card
 	CPUs   int         // not claimed; negative when overcommitted
 	Memory fleet.Bytes // of the host, not claimed
-	idle   []classIdle
+
+	idle  int       // cards in good order with nothing claimed
+	first classIdle // of which of the first card's class
+	other []classIdle
+	whole *int // whole hosts of the fabric
 }
 
 type classIdle struct {
@@ -54,37 +58,36 @@ type classIdle struct {
 
 // Idle returns how many cards of a class are in good order with nothing claimed, whatever the state of the node.
 func (h *Host) Idle(class string) int {
-	for i := range h.idle {
-		if h.idle[i].class == class {
-			return h.idle[i].idle
+	if h.first.class == class {
+		return h.first.idle
+	}
+	for i := range h.other {
+		if h.other[i].class == class {
+			return h.other[i].idle
 		}
 	}
 	return 0
 }
 
 // Whole says whether the node is ready and has cards, all of them healthy and free.
-func (h *Host) Whole() bool {
-	if !h.Ready || len(h.Cards) == 0 {
-		return false
-	}
-	idle := 0
-	for _, c := range h.idle {
-		idle += c.idle
-	}
-	return idle == len(h.Cards)
-}
+func (h *Host) Whole() bool { return h.Ready && h.idle == len(h.Cards) && h.idle > 0 }
 
-func newHost(n *fleet.Node) *Host {
-	h := &Host{
-		Node: n, Fabric: n.Fabric(), Ready: n.State() == fleet.NodeReady,
-		Cards: make([]Card, 0, len(n.Inventory.GPUs)), CPUs: n.Inventory.CPUs, Memory: n.Inventory.Memory,
+// WholeInFabric returns how many whole hosts the host's fabric has.
+func (h *Host) WholeInFabric() int { return *h.whole }
+
+// fill lays out the node's cards in the given space, which has room for all of them.
+func (h *Host) fill(space []Card) {
+	n := h.Node
+	h.Fabric, h.Ready = n.Fabric(), n.State() == fleet.NodeReady
+	h.CPUs, h.Memory = n.Inventory.CPUs, n.Inventory.Memory
+	for i := range n.Inventory.GPUs {
+		g := &n.Inventory.GPUs[i]
+		space = append(space, Card{GPU: g, Class: n.Class(*g), Held: g.Foreign})
 	}
-	for _, g := range n.Inventory.GPUs {
-		h.Cards = append(h.Cards, Card{GPU: g, Class: n.Class(g), Held: g.Foreign})
+	h.Cards = space
+	if !slices.IsSortedFunc(h.Cards, byIndex) {
+		slices.SortStableFunc(h.Cards, byIndex)
 	}
-	slices.SortStableFunc(h.Cards, func(a, b Card) int {
-		return cmp.Or(cmp.Compare(a.GPU.Index, b.GPU.Index), cmp.Compare(a.GPU.UUID, b.GPU.UUID))
-	})
 	for _, u := range n.Unmanaged {
 		for _, uuid := range u.GPUs {
 			if c := h.card(uuid); c != nil {
@@ -92,13 +95,18 @@ func newHost(n *fleet.Node) *Host {
 			}
 		}
 	}
+	if len(h.Cards) > 0 {
+		h.first.class = h.Cards[0].Class
+	}
 	for i := range h.Cards {
-		h.count(h.Cards[i].Class, 0)
 		if h.Cards[i].Idle() {
 			h.count(h.Cards[i].Class, 1)
 		}
 	}
-	return h
+}
+
+func byIndex(a, b Card) int {
+	return cmp.Or(cmp.Compare(a.GPU.Index, b.GPU.Index), cmp.Compare(a.GPU.UUID, b.GPU.UUID))
 }
 
 func (h *Host) card(uuid string) *Card {
@@ -111,11 +119,16 @@ func (h *Host) card(uuid string) *Card {
 }
 
 func (h *Host) count(class string, by int) {
-	for i := range h.idle {
-		if h.idle[i].class == class {
-			h.idle[i].idle += by
+	h.idle += by
+	if h.first.class == class {
+		h.first.idle += by
+		return
+	}
+	for i := range h.other {
+		if h.other[i].class == class {
+			h.other[i].idle += by
 			return
 		}
 	}
-	h.idle = append(h.idle, classIdle{class, by})
+	h.other = append(h.other, classIdle{class, by})
 }

@@ -6,21 +6,32 @@ import "berth/fleet"
 type Map struct {
 	Hosts  []*Host // in the order of the nodes given
 	byName map[string]*Host
-	whole  map[string]int // fabric → hosts that are whole
 }
 
 // New lays the replicas' claims over the nodes. A claim holds until its shard's agent has proved the card empty (Shard.Released), whatever state its
 // replica is in. A claim of a card that its node no longer reports is a claim of nothing: totals are what the nodes report. What a replica takes of
 // a host's CPUs and memory is in its model's placement.
 func New(nodes []*fleet.Node, replicas []*fleet.Replica, placement func(model string) fleet.PlacementSpec) *Map {
-	m := &Map{Hosts: make([]*Host, 0, len(nodes)), byName: make(map[string]*Host, len(nodes)), whole: map[string]int{}}
+	m := &Map{Hosts: make([]*Host, len(nodes)), byName: make(map[string]*Host, len(nodes))}
+	total := 0
 	for _, n := range nodes {
-		h := newHost(n)
-		m.Hosts = append(m.Hosts, h)
-		m.byName[n.Name] = h
-		if h.Whole() {
-			m.whole[h.Fabric]++
+		total += len(n.Inventory.GPUs)
+	}
+	hosts, cards := make([]Host, len(nodes)), make([]Card, total)
+	whole := map[string]*int{}
+	for i, n := range nodes {
+		h, gpus := &hosts[i], len(n.Inventory.GPUs)
+		h.Node = n
+		h.fill(cards[:0:gpus])
+		cards = cards[gpus:]
+		if h.whole = whole[h.Fabric]; h.whole == nil {
+			h.whole = new(int)
+			whole[h.Fabric] = h.whole
 		}
+		if h.Whole() {
+			*h.whole++
+		}
+		m.Hosts[i], m.byName[n.Name] = h, h
 	}
 	for _, r := range replicas {
 		m.Claim(r.Shards, placement(r.Model))
@@ -30,9 +41,6 @@ func New(nodes []*fleet.Node, replicas []*fleet.Replica, placement func(model st
 
 // Host returns the host of that name, or nil.
 func (m *Map) Host(name string) *Host { return m.byName[name] }
-
-// WholeHosts returns how many whole hosts a fabric has.
-func (m *Map) WholeHosts(fabric string) int { return m.whole[fabric] }
 
 // Claim takes what the shards claim; released shards claim nothing.
 func (m *Map) Claim(shards []fleet.Shard, p fleet.PlacementSpec) { m.apply(shards, p, 1) }
@@ -52,7 +60,7 @@ func (m *Map) apply(shards []fleet.Shard, p fleet.PlacementSpec, by int) {
 		for _, claim := range shards[i].Claims {
 			h.apply(claim, by)
 		}
-		m.recount(h, before)
+		h.recount(before)
 	}
 }
 
@@ -77,19 +85,20 @@ func (h *Host) apply(claim fleet.Claim, by int) {
 	}
 }
 
-func (m *Map) recount(h *Host, before bool) {
+// recount keeps the number of whole hosts of the fabric true after a change of this one.
+func (h *Host) recount(before bool) {
 	after := h.Whole()
 	switch {
 	case after && !before:
-		m.whole[h.Fabric]++
+		*h.whole++
 	case before && !after:
-		m.whole[h.Fabric]--
+		*h.whole--
 	}
 }
 
 // SetReady pretends that a host is ready, or not: for "would it fit if …".
-func (m *Map) SetReady(h *Host, ready bool) {
+func (h *Host) SetReady(ready bool) {
 	before := h.Whole()
 	h.Ready = ready
-	m.recount(h, before)
+	h.recount(before)
 }
