@@ -83,7 +83,7 @@ func (n *Node) Lead(ctx context.Context, duties func(ctx context.Context, term u
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(n.ctx, cancel)()
-	for {
+	for ctx.Err() == nil {
 		change, err := n.leadership.won(ctx)
 		if err != nil {
 			return nil
@@ -92,6 +92,7 @@ func (n *Node) Lead(ctx context.Context, duties func(ctx context.Context, term u
 			return err
 		}
 	}
+	return nil
 }
 
 // reign is one term.
