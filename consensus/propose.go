@@ -36,10 +36,23 @@ func (n *Node) Propose(ctx context.Context, meta fsm.Meta, c fsm.Command) (fsm.O
 	}
 }
 
-// Verify asks a quorum whether this peer still leads. It says nothing about what has been applied.
+// Verify returns when a quorum has confirmed that this peer led at some moment after the call. It says nothing about
+// what has been applied. raft alone also counts an answer that was under way before it was asked, so the ledger decides:
+// it goes by when the question was sent.
 func (n *Node) Verify(ctx context.Context) error {
-	_, err := await(ctx, n, func(time.Duration) raft.Future { return n.raft.VerifyLeader() })
-	return n.explainRead(err)
+	start, term := time.Now(), n.raft.CurrentTerm()
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.Timings.Wait)
+	defer cancel()
+	for {
+		_, err := await(ctx, n, func(time.Duration) raft.Future { return n.raft.VerifyLeader() })
+		if err != nil {
+			return n.explainRead(err)
+		}
+		if !n.ledger.confirmed(term, raft.ServerID(n.cfg.ID), n.servers(), time.Now()).Before(start) {
+			return nil
+		}
+		pause(ctx, time.Millisecond) // the rest of the quorum is about to answer
+	}
 }
 
 // barrier returns when everything committed before it has been applied here.
