@@ -2,13 +2,18 @@ package peer
 
 import (
 	"errors"
+	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"berth/admin/client"
 	"berth/fleet"
+	"berth/fleet/wire"
+	"berth/gossip"
+	"berth/internal/durable"
 )
 
 var allPeers = []string{"peer-1", "peer-2", "peer-3"}
@@ -16,7 +21,9 @@ var allPeers = []string{"peer-1", "peer-2", "peer-3"}
 func TestLeaderKilledWritesGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
+		r.gossip = true
 		r.three()
+		defer time.Sleep(gossip.Linger)
 		defer r.stopAll()
 		old := r.leader()
 		node := r.node("gpu-001", 8, 1, allPeers...)
@@ -60,6 +67,159 @@ func (r *rig) sameEverywhere() {
 			r.t.Errorf("at index %s the peers hold %d different states", index, len(different))
 		}
 	}
+}
+
+func TestStatusIsTheSameFromEachPeer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.three()
+		defer r.stopAll()
+		r.leader()
+		node := r.node("gpu-001", 8, 1, allPeers...)
+		defer node.stop()
+		r.apply(allPeers, spec("m", 2, 2))
+		r.until(20*time.Second, "two replicas are ready", func() bool { return r.peers["peer-2"].ready("m") == 2 })
+		time.Sleep(5 * time.Second)
+		var first wire.Status
+		for i, name := range allPeers {
+			for _, mode := range []string{"", "stale", "consistent"} {
+				s, _, err := r.client(name).Status(t.Context(), client.ReadOptions{Consistency: mode})
+				if err != nil {
+					t.Fatalf("%s %q: %v", name, mode, err)
+				}
+				s.KnowledgeAgeMS = 0
+				if i == 0 && mode == "" {
+					first = s
+				}
+				if !reflect.DeepEqual(s, first) {
+					t.Errorf("%s %q says\n%+v\nand %s says\n%+v", name, mode, s, allPeers[0], first)
+				}
+			}
+		}
+		if first.Replicas.Ready != 2 || first.Nodes.Ready != 1 || first.Leader == "" {
+			t.Errorf("status: %+v", first)
+		}
+	})
+}
+
+func TestClusterComesBackFromItsDataDirectories(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		dirs := map[string]string{}
+		for _, name := range allPeers {
+			dirs[name] = t.TempDir()
+			r.run(name, dirs[name], 3)
+		}
+		r.leader()
+		before := r.apply(allPeers, spec("kept", 0, 1))
+		cluster := r.peers["peer-1"].State().Cluster().ID
+		r.sameEverywhere()
+		r.stopAll()
+
+		for _, name := range allPeers {
+			r.run(name, dirs[name], 3)
+		}
+		defer r.stopAll()
+		leader := r.peers[r.leader()]
+		m, ok := leader.State().Model("kept")
+		if !ok || m.Changed != before.Index || leader.State().Cluster().ID != cluster {
+			t.Fatalf("after the restart: model %+v of cluster %s", m, leader.State().Cluster().ID)
+		}
+		r.apply(allPeers, spec("new", 0, 1))
+		r.sameEverywhere()
+	})
+}
+
+func TestFourthPeerJoinsAndGetsAVote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.three()
+		defer r.stopAll()
+		leader := r.leader()
+		r.apply(allPeers, spec("m", 0, 1))
+		r.run("peer-4", "", 0)
+		voter := func() bool {
+			list, _, err := r.client(allPeers...).Peers(t.Context())
+			for _, p := range list {
+				if err == nil && p.ID == "peer-4" {
+					return p.Voter && p.HTTP == "peer-4:7300"
+				}
+			}
+			return false
+		}
+		took := r.until(time.Minute, "the fourth peer has a vote", voter)
+		if took < 10*time.Second {
+			t.Errorf("it got its vote after %s; it has to keep up for 10 s first", took)
+		}
+		if _, ok := r.peers[leader].State().Server("peer-4"); !ok {
+			t.Error("it has not announced itself")
+		}
+		r.apply([]string{"peer-4"}, spec("through-the-new-one", 0, 1))
+		r.sameEverywhere()
+	})
+}
+
+func TestStoppedLeaderHandsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.three()
+		defer r.stopAll()
+		old := r.leader()
+		time.Sleep(5 * time.Second)
+		began := time.Now()
+		r.stop(old)
+		r.leader()
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("it took %s until another peer led; an election would take no longer", took)
+		}
+	})
+}
+
+func TestDataDirectoryIsRefusedWhenItIsNotThisPeers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		dir := t.TempDir()
+		r.run("peer-1", dir, 1)
+		r.leader()
+		other, err := New(r.config("peer-2", dir, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := other.Run(t.Context()); !errors.Is(err, durable.ErrLocked) {
+			t.Errorf("a directory in use: %v", err)
+		}
+		r.stopAll()
+		if other, err = New(r.config("peer-2", dir, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := other.Run(t.Context()); err == nil || !strings.Contains(err.Error(), `belongs to peer "peer-1"`) {
+			t.Errorf("a directory of another peer: %v", err)
+		}
+	})
+}
+
+func TestPortInUseLeavesNothingBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		taken, err := r.net.Host("peer-1", ip["peer-1"]).Listen(t.Context(), "peer-1:7300")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer taken.Close()
+		dir := t.TempDir()
+		p, err := New(r.config("peer-1", dir, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Run(t.Context()); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), "--bind") {
+			t.Fatalf("port in use: %v", err)
+		}
+		lock, err := durable.LockDir(dir)
+		if err != nil {
+			t.Fatalf("the data directory is still locked: %v", err)
+		}
+		_ = lock.Unlock()
+	})
 }
 
 func TestConfigSaysAllThatIsWrongAtOnce(t *testing.T) {

@@ -63,23 +63,19 @@ func (p *Peer) HTTPAddr() string {
 // State is the state that this peer has applied. Tests compare its fingerprint.
 func (p *Peer) State() *fsm.State { return p.machine.State() }
 
-// Run is the life of the peer, once. At the end of the context it hands leadership over, leaves gossip, lets requests finish and returns nil. An
+// Run is the life of the peer, once. At the end of the context it hands leadership over, lets requests finish, leaves gossip and returns nil. An
 // error says why it could not start or must not go on.
+//
+// It ends from the outside in: what asks for writes is joined before the log that they go to is closed.
 func (p *Peer) Run(ctx context.Context) error {
 	parts, err := p.open(ctx)
 	if err != nil {
 		return fmt.Errorf("peer %s: %w", p.cfg.Name, err)
 	}
 	g := run.NewGroup(context.WithoutCancel(ctx))
-	parts.add(g)
-	g.Add("stop", func(alive context.Context) error {
-		select {
-		case <-ctx.Done():
-			parts.handOver(alive)
-		case <-alive.Done():
-		}
-		return nil
-	})
+	g.Add("consensus", parts.core.node.Run)
+	g.Add("gossip", parts.gossip.Run)
+	g.Add("service", func(alive context.Context) error { return parts.serve(alive, ctx) })
 	err = g.Wait()
 	parts.transport.CloseIdleConnections()
 	return err
@@ -178,10 +174,9 @@ func (p *Peer) wire(node *consensus.Node, ln net.Listener, g gossiper) *parts {
 	}
 }
 
-// add starts every part in the group.
-func (p *parts) add(g *run.Group) {
-	g.Add("consensus", p.core.node.Run)
-	g.Add("gossip", p.gossip.Run)
+// serve runs everything that needs consensus and gossip, while those are alive, until stop is done.
+func (p *parts) serve(alive, stop context.Context) error {
+	g := run.NewGroup(alive)
 	g.Add("http", func(ctx context.Context) error {
 		return listen.ServeHTTP(ctx, p.ln, p.api, listen.ServerOptions{H2C: true, Log: p.cfg.Log})
 	})
@@ -191,6 +186,15 @@ func (p *parts) add(g *run.Group) {
 	g.Add("warnings", func(ctx context.Context) error {
 		return p.cfg.Policy.Warn(ctx, p.cfg.Log, p.cfg.HTTP.Bind, p.cfg.Raft.Bind, p.cfg.Gossip.Bind)
 	})
+	g.Add("stop", func(ctx context.Context) error {
+		select {
+		case <-stop.Done():
+			p.handOver(ctx)
+		case <-ctx.Done():
+		}
+		return nil
+	})
+	return g.Wait()
 }
 
 // cluster is this peer's way into a cluster, and then its place in it.
@@ -217,6 +221,9 @@ func (p *parts) handOver(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, handOverWait)
 	defer cancel()
+	if p.core.node.Verify(ctx) != nil {
+		return // cut off from the others, so there is nothing to hand over
+	}
 	if err := p.core.node.Transfer(ctx, ""); err != nil {
 		p.cfg.Log.Info("stopping without handing leadership over", "reason", err)
 	}

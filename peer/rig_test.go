@@ -66,6 +66,7 @@ type rig struct {
 	hub   *hub
 	start time.Time
 	peers map[string]*running
+	dead  []*running
 	log   *slog.Logger
 	// gossip: the real one between the peers, instead of the hub.
 	gossip bool
@@ -90,11 +91,21 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
+// ip are the addresses of the peers' machines; memberlist knows no names.
+var ip = map[string]string{"peer-1": "192.0.2.1", "peer-2": "192.0.2.2", "peer-3": "192.0.2.3", "peer-4": "192.0.2.4"}
+
+func resolve(_ context.Context, host string) ([]string, error) {
+	if addr, ok := ip[host]; ok {
+		return []string{addr}, nil
+	}
+	return nil, fmt.Errorf("no such host: %s", host)
+}
+
 func (r *rig) config(name, dir string, expect int) Config {
 	at := func(port int) Endpoint { return Endpoint{Bind: fmt.Sprintf("%s:%d", name, port)} }
 	return Config{
 		Name: name, DataDir: dir, InMemory: dir == "", HTTP: at(PortHTTP), Raft: at(PortRaft), Gossip: at(PortGossip),
-		Join: []string{"peer-1"}, BootstrapExpect: expect, Policy: listen.Policy{InsecureNoTLS: true}, Network: r.net.Host(name),
+		Join: []string{"peer-1"}, BootstrapExpect: expect, Policy: listen.Policy{InsecureNoTLS: true}, Network: r.net.Host(name, ip[name]), Resolve: resolve,
 		Clock: func() time.Duration { return time.Since(r.start) }, Log: r.log.With("peer", name), Version: "test",
 	}
 }
@@ -112,7 +123,7 @@ func (r *rig) run(name, dir string, expect int) *running {
 		}
 	}
 	ctx, end := context.WithCancel(context.Background())
-	one := &running{Peer: p, host: r.net.Host(name), end: end, done: make(chan error, 1)}
+	one := &running{Peer: p, host: r.net.Host(name, ip[name]), end: end, done: make(chan error, 1)}
 	go func() { one.done <- p.Run(ctx) }()
 	r.peers[name] = one
 	return one
@@ -136,20 +147,24 @@ func (r *rig) stop(name string) {
 	}
 }
 
-// kill ends a peer as SIGKILL does: nothing that it would still say reaches anyone.
+// kill ends a peer as SIGKILL does: nothing that it would still say reaches anyone. What is left of it in this process is joined by stopAll.
 func (r *rig) kill(name string) {
 	one := r.peers[name]
 	delete(r.peers, name)
 	one.host.Kill()
 	r.hub.drop(rolePeer, name)
 	one.end()
-	<-one.done
+	r.dead = append(r.dead, one)
 }
 
 func (r *rig) stopAll() {
 	for _, name := range slices.Sorted(maps.Keys(r.peers)) {
 		r.stop(name)
 	}
+	for _, one := range r.dead {
+		<-one.done
+	}
+	r.dead = nil
 }
 
 // until waits for something to become true.
