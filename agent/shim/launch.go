@@ -3,6 +3,7 @@ package shim
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"berth/fleet"
@@ -27,6 +28,10 @@ type Launch struct {
 	Bind      string `json:"bind"`
 	FirstPort int    `json:"first_port"`
 	LastPort  int    `json:"last_port"`
+	// InsecureNoTLS lets the door listen beyond loopback in the clear.
+	InsecureNoTLS bool `json:"insecure_no_tls,omitempty"`
+	// Logs is the folder of the engine's output; empty: it is kept in memory only. The Maker sets it; see [LogDir].
+	Logs string `json:"logs,omitempty"`
 	// Door, when set, is taken exactly: the door that this replica had under a shim that died.
 	Door *fleet.Door `json:"door,omitempty"`
 	// Restarts is how often in a row the engine was restarted before this shim, whose predecessor died.
@@ -73,6 +78,9 @@ type Order struct {
 	Program *Program `json:"program,omitempty"`
 }
 
+// first is the order that the launch itself is.
+func (l Launch) first() Order { return Order{Order: l.Order} }
+
 // Gang says whether the shard is one of several: then only an order with a new start number starts its engine again.
 func (l Launch) Gang() bool { return len(l.Order.Ranks) > 1 }
 
@@ -86,6 +94,7 @@ func (l Launch) Validate() error {
 	}
 	check(l.Order.Action == wire.ActionRun, "its order is %q, not %q", l.Order.Action, wire.ActionRun)
 	check(l.Order.Replica != "", "no replica is named")
+	check(l.Order.Start > 0, "its start number is 0; they count from 1")
 	check(len(l.Program.Args) > 0, "there is no command to run")
 	check(l.Order.Rank == 0 || l.Door == nil, "rank %d has a door; only rank 0 has one", l.Order.Rank)
 	if l.Order.Rank == 0 {
@@ -97,4 +106,9 @@ func (l Launch) Validate() error {
 		return nil
 	}
 	return fmt.Errorf("launch of %s: %s", l.Order.Replica, strings.Join(bad, "; "))
+}
+
+// LogDir is the folder below root for the output of one shard's engine, whichever shim ran it.
+func LogDir(root, replica string, rank int) string {
+	return filepath.Join(root, fmt.Sprintf("%s.%d", replica, rank))
 }
