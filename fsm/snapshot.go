@@ -78,7 +78,7 @@ func (s *State) writeSnapshot(w io.Writer) (sum string, err error) {
 	writeTable(&out, tableReplicas, s.replicas.all())
 	writeTable(&out, tableRequests, s.requests.all())
 	writeTable(&out, tableFeeds, s.feeds.all())
-	t := trailer{Records: out.records, SHA256: hex.EncodeToString(out.sum.Sum(nil))}
+	t := out.trailer()
 	out.line(t)
 	if out.err == nil {
 		out.err = out.w.Flush()
@@ -104,6 +104,10 @@ type snapshotWriter struct {
 	sum     hash.Hash
 	records int
 	err     error
+}
+
+func (out *snapshotWriter) trailer() trailer {
+	return trailer{Records: out.records, SHA256: hex.EncodeToString(out.sum.Sum(nil))}
 }
 
 func (out *snapshotWriter) row(table, key string, row any) {

@@ -1,0 +1,142 @@
+package fsm
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"berth/fleet"
+)
+
+// sample returns a machine with something in every table.
+func sample(t testing.TB) *Machine {
+	t.Helper()
+	m := New()
+	for i, c := range []Command{
+		ClusterCreate{ID: "c1"},
+		ServerAnnounce{Server: fleet.Server{ID: "peer-1", HTTP: "192.0.2.1:7300", MaxLevel: 1}},
+		register("n1", "fa", 4), register("n2", "fa", 4),
+		ModelApply{Spec: model("m", 1, 1)}, ModelApply{Spec: model("pair", 2, 2)},
+		PlanApply{Plan: fleet.Plan{Items: []fleet.PlanItem{placeItem("m", 1, "n1/0"), placeItem("pair", 1, "n1/1", "n1/2", "n2/1", "n2/2")}}},
+	} {
+		if o := applyAt(t, m, uint64(i+1), Meta{Request: fmt.Sprintf("id-%d", i)}, c); o.Err != nil || slicesErr(o.Items) != nil {
+			t.Fatalf("%s: %v %v", c.Kind(), o.Err, o.Items)
+		}
+	}
+	return m
+}
+
+func TestRestoreRefusesWhatWasAltered(t *testing.T) {
+	good := snapshotOf(t, sample(t).State())
+	m := sample(t)
+	applyAt(t, m, 100, Meta{}, ModelApply{Spec: model("newer", 1, 1)})
+	before := m.State()
+	refused := func(name string, data []byte) {
+		t.Helper()
+		if err := m.Restore(bytes.NewReader(data)); !errors.Is(err, fleet.BadRequest) && !errors.Is(err, fleet.LevelTooOld) {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if _, err := Inspect(bytes.NewReader(data)); err == nil {
+			t.Errorf("%s: Inspect takes it", name)
+		}
+		if m.State() != before {
+			t.Fatalf("%s: the state was replaced", name)
+		}
+	}
+	for at := 0; at < len(good); at += 97 {
+		for bit := range 8 {
+			data := bytes.Clone(good)
+			data[at] ^= 1 << bit
+			refused(fmt.Sprintf("bit %d of byte %d flipped", bit, at), data)
+		}
+	}
+	for cut := 0; cut < len(good); cut += 97 {
+		refused(fmt.Sprintf("cut at %d", cut), good[:cut])
+	}
+	lines := bytes.SplitAfter(good, []byte("\n"))
+	for i := range lines[:len(lines)-1] {
+		without := append(bytes.Join(lines[:i], nil), bytes.Join(lines[i+1:], nil)...)
+		refused(fmt.Sprintf("without line %d", i+1), without)
+		refused(fmt.Sprintf("with line %d twice", i+1), append(append(bytes.Join(lines[:i+1], nil), lines[i]...), bytes.Join(lines[i+1:], nil)...))
+	}
+	refused("foreign", []byte("PK\x03\x04 something else"))
+	refused("zeros", make([]byte, 4096))
+	refused("more behind it", append(bytes.Clone(good), '\n'))
+	refused("newer level", bytes.Replace(good, []byte(`"level":1`), []byte(`"level":2`), 1))
+	refused("newer format", bytes.Replace(good, []byte(`"berth_snapshot":1`), []byte(`"berth_snapshot":2`), 1))
+	if err := m.Restore(bytes.NewReader(good)); err != nil {
+		t.Fatalf("the file itself: %v", err)
+	}
+}
+
+func TestNewerSnapshotIsCalledNewer(t *testing.T) {
+	data := bytes.Replace(snapshotOf(t, sample(t).State()), []byte(`"level":1`), []byte(`"level":99`), 1)
+	if _, err := Inspect(bytes.NewReader(data)); !errors.Is(err, fleet.LevelTooOld) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestInspect(t *testing.T) {
+	s := sample(t).State()
+	data := snapshotOf(t, s)
+	info, err := Inspect(bytes.NewReader(data))
+	must(t, err)
+	if info.Fingerprint != s.Fingerprint() || info.Cluster != "c1" || info.Index != s.Index() || info.Bytes != int64(len(data)) ||
+		info.Records != strings.Count(string(data), "\n")-2 {
+		t.Fatalf("got %+v", info)
+	}
+}
+
+func TestEqualStatesGiveEqualBytes(t *testing.T) {
+	a, b := sample(t).State(), sample(t).State()
+	if !bytes.Equal(snapshotOf(t, a), snapshotOf(t, b)) || a.Fingerprint() != b.Fingerprint() {
+		t.Fatal("two machines with equal entries differ")
+	}
+	checkRoundTrip(t, a)
+	m := sample(t)
+	applyAt(t, m, 100, Meta{}, FreezeSet{})
+	if m.State().Fingerprint() == a.Fingerprint() {
+		t.Fatal("another index, but the same fingerprint")
+	}
+}
+
+// TestRestoreRaisesTheEpoch is what a restore does to a file before raft gets it.
+func TestRestoreRaisesTheEpoch(t *testing.T) {
+	old := sample(t).State()
+	if _, err := old.WithIdentity("c1", 1); !errors.Is(err, fleet.StaleEpoch) {
+		t.Fatalf("an epoch that does not rise: %v", err)
+	}
+	s, err := old.WithIdentity("c2", 1_796_083_200)
+	must(t, err)
+	m := restored(t, s)
+	if c := m.State().Cluster(); c.ID != "c2" || c.Epoch != 1_796_083_200 || !old.Index().Before(m.State().Index()) {
+		t.Fatalf("got %+v at %s", c, m.State().Index())
+	}
+	o := applyAt(t, m, 5, Meta{}, PlanApply{Plan: fleet.Plan{Items: []fleet.PlanItem{placeItem("m", 1, "n1/3")}}})
+	if o.Items[0] != nil {
+		t.Fatal(o.Items[0])
+	}
+	if _, ok := m.State().Replica("r-1796083200.5.1"); !ok {
+		t.Fatal("the id of a replica does not carry the new epoch")
+	}
+}
+
+type failingWriter struct{ room int }
+
+func (w *failingWriter) Write(p []byte) (int, error) {
+	if w.room -= len(p); w.room < 0 {
+		return 0, errors.New("disk full")
+	}
+	return len(p), nil
+}
+
+func TestWriteSnapshotReportsAFullDisk(t *testing.T) {
+	s := sample(t).State()
+	for _, room := range []int{0, 100, len(snapshotOf(t, s)) - 1} {
+		if err := s.WriteSnapshot(&failingWriter{room}); err == nil || !strings.Contains(err.Error(), "disk full") {
+			t.Errorf("with room for %d bytes: %v", room, err)
+		}
+	}
+}
