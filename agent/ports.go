@@ -1,0 +1,81 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+
+	"berth/agent/shim"
+	"berth/internal/listen"
+)
+
+// enginePorts is how many ports besides its own an engine gets for itself and its other ranks.
+const enginePorts = 4
+
+// ports hands out TCP ports of the node's range for engines and for where ranks meet. Doors take theirs from the low end of the range, by
+// themselves; these come from the high end. A port stays taken until its shard is over, also while nothing listens on it.
+type ports struct {
+	network listen.Network
+	bind    string
+	span    PortRange
+
+	mu    sync.Mutex
+	owner map[int]string // port → replica
+}
+
+func newPorts(c *Config) *ports {
+	return &ports{network: c.Network, bind: c.EngineBind, span: c.EnginePorts, owner: make(map[int]string)}
+}
+
+// take gives n ports that are free now, on loopback and on the node's address.
+func (p *ports) take(ctx context.Context, replica string, n int) ([]int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []int
+	for port := p.span.Last; port >= p.span.First && len(out) < n; port-- {
+		if _, taken := p.owner[port]; !taken && p.free(ctx, "127.0.0.1", port) && p.free(ctx, p.bind, port) {
+			out = append(out, port)
+		}
+	}
+	if len(out) < n {
+		return nil, fmt.Errorf("only %d of the ports %s are free, and %d are needed: widen engine_ports", len(out), p.span, n)
+	}
+	for _, port := range out {
+		p.owner[port] = replica
+	}
+	return out, nil
+}
+
+func (p *ports) free(ctx context.Context, host string, port int) bool {
+	ln, err := p.network.Listen(ctx, net.JoinHostPort(host, strconv.Itoa(port)))
+	if err != nil {
+		return false
+	}
+	return ln.Close() == nil
+}
+
+// keep takes again what the program of a shim that was found has.
+func (p *ports) keep(replica string, program shim.Program) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, addr := range []string{program.Engine, program.Master} {
+		if _, text, err := net.SplitHostPort(addr); err == nil {
+			if port, err := strconv.Atoi(text); err == nil {
+				p.owner[port] = replica
+			}
+		}
+	}
+}
+
+// release gives back everything that a replica has.
+func (p *ports) release(replica string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for port, owner := range p.owner {
+		if owner == replica {
+			delete(p.owner, port)
+		}
+	}
+}
