@@ -51,6 +51,24 @@ func TestWouldHelp(t *testing.T) {
 	}
 }
 
+// Of many quiet replicas only those are named that the room needs: not the longest quiet one, which sits where it does not help.
+func TestWouldHelpNamesNoMoreThanNeeded(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "fa", h100, 4)
+	w.node("n2", "fa", h100, 8)
+	w.model("old", 1, 4, h100, replicas(3))
+	w.put("r-1", "old", "n1", 0, 4)
+	w.put("r-2", "old", "n2", 0, 4)
+	w.put("r-3", "old", "n2", 4, 4)
+	w.model("m", 1, 8, h100)
+	for i, id := range []string{"r-1", "r-2", "r-3"} {
+		w.Quiet[id] = Quiet{For: hours(9 - i), Known: true}
+	}
+	if got := refusal(Plan(w.Snapshot), "m").WouldHelp; got != "stop r-2 of old (quiet 8h) and r-3 of old (quiet 7h)" {
+		t.Errorf("would help: %q", got)
+	}
+}
+
 func TestFits(t *testing.T) {
 	w := f0(t)
 	w.nodeNamed("n1").Admin = fleet.Cordoned

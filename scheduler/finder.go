@@ -150,9 +150,7 @@ func (f *finder) findShare(class string) []fleet.Shard {
 			if !f.suits(c, class) || c.Room() < share {
 				continue
 			}
-			cost := f.cost(h, int64(c.Room()-share))
-			cost.fresh = c.Shares == 0
-			if best == nil || cost.less(least) {
+			if cost := f.cost(h, int64(c.Room()-share)); best == nil || cost.less(least) {
 				best, card, least = h, c, cost
 			}
 		}

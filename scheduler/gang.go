@@ -14,14 +14,11 @@ type fabricHosts struct {
 	hosts  []*capacity.Host
 }
 
-// byFabric groups admitted hosts by known fabric, in the order of the fabrics' names.
+// byFabric groups hosts that are admitted for a gang, so in a known fabric, by it, in the order of the fabrics' names.
 func byFabric(hosts []*capacity.Host) []fabricHosts {
 	at := map[string]int{}
 	var out []fabricHosts
 	for _, h := range hosts {
-		if h.Fabric == "" {
-			continue
-		}
 		i, ok := at[h.Fabric]
 		if !ok {
 			i = len(out)

@@ -62,6 +62,34 @@ func TestRolloutOfGangWithoutSurge(t *testing.T) {
 	allOfGeneration(t, w, "g", 2, 1)
 }
 
+// Old replicas go one at a time even where more may be unavailable, and none goes after a new one has failed.
+func TestRolloutDrainsOneAtATime(t *testing.T) {
+	for _, surge := range []int{0, 1} {
+		w := f0(t)
+		m := w.model("m", 1, 8, h100, replicas(3), rollout(surge, 3))
+		w.settle(nil)
+		respec(m)
+		w.step()
+		for range 3 {
+			if plan := w.step(); len(plan.Items) != 0 || len(w.of("m", fleet.DrainingDown)) != 1 {
+				t.Fatalf("surge %d: one is draining, so nothing more goes: %+v", surge, plan.Items)
+			}
+		}
+		w.finish()
+		w.step()
+		if plan := w.step(); len(plan.Items) != 0 || len(w.of("m", fleet.Starting)) != 1 {
+			t.Fatalf("surge %d: a new one is loading, so nothing more goes: %+v", surge, plan.Items)
+		}
+		r := w.of("m", fleet.Starting)[0]
+		r.State, r.Shards[0].Released = fleet.Failed, true
+		w.step()
+		w.start() // the second try runs, the row of the first has not gone yet
+		if plan := w.step(); len(plan.Items) != 0 {
+			t.Fatalf("surge %d: a new one has failed, so no old one goes: %+v", surge, plan.Items)
+		}
+	}
+}
+
 // A generation of another shape needs the room of several old replicas at once.
 func TestRolloutToLargerShape(t *testing.T) {
 	w := newWorld(t)
@@ -148,6 +176,22 @@ func TestScaleDownOrder(t *testing.T) {
 		if len(plan.Items) != 1 || plan.Items[0].Stop.Replica != want {
 			t.Fatalf("at %d wanted: %+v, want a stop of %s", m.Want, plan.Items, want)
 		}
+	}
+}
+
+func TestScaleDownTakesLostReplicasAlong(t *testing.T) {
+	w := f0(t)
+	m := w.model("m", 1, 8, h100, replicas(3))
+	w.settle(nil)
+	w.nodeNamed("n1").Unreachable = true
+	m.Want = 2
+	if plan := w.step(); len(plan.Items) != 0 {
+		t.Fatalf("two of two are left, and the lost one may come back: %+v", plan.Items)
+	}
+	m.Want = 1
+	plan := w.step()
+	if len(plan.Items) != 2 || len(w.of("m", fleet.Ready)) != 1 || w.of("m", fleet.Ready)[0].Shards[0].Node == "n1" {
+		t.Fatalf("the lost one and one more are to go: %+v", plan.Items)
 	}
 }
 
@@ -247,6 +291,23 @@ func TestGangStartsAgainTogether(t *testing.T) {
 	plan := w.step()
 	if len(plan.Items) != 1 || plan.Items[0].Stop == nil || plan.Items[0].Stop.Failed != "rank 1 on n2 was ended by SIGKILL; given up after 2 restarts in a row" {
 		t.Fatalf("it is to be given up: %+v", plan.Items[0].Stop)
+	}
+}
+
+// A shim starts the engine of a single node again by itself; the planner only ends what never comes up.
+func TestSingleNodeIsGivenUp(t *testing.T) {
+	w := f0(t)
+	w.model("m", 1, 8, h100, func(s *fleet.ModelSpec) { s.Start.MaxRestarts = 3 })
+	w.step()
+	r := w.Replicas[0]
+	r.Restarts, r.Shards[0].Exit = 3, &fleet.Exit{Code: 2}
+	if plan := w.step(); len(plan.Items) != 0 {
+		t.Fatalf("three restarts are allowed: %+v", plan.Items)
+	}
+	r.Restarts = 4
+	plan := w.step()
+	if len(plan.Items) != 1 || plan.Items[0].Stop == nil || plan.Items[0].Stop.Failed != "rank 0 on "+r.Shards[0].Node+" exited with code 2; given up after 4 restarts in a row" {
+		t.Fatalf("it is to be given up: %+v", plan.Items)
 	}
 }
 

@@ -6,12 +6,10 @@ import (
 )
 
 // cost orders the places that would do, the least first; equal costs go to the host that comes first by name. What the operator asked for in
-// words (prefer, spread) goes before what keeps the fleet whole: a card that is already shared, a node already broken into, the tightest
-// node, and of whole nodes the one in the fabric that has the fewest left, so that whole nodes and whole fabrics stay free.
+// words (prefer, spread) goes before what keeps the fleet whole: a node already broken into, the tightest node or card, and of whole nodes the one in the fabric that has the fewest left, so that whole nodes and whole fabrics stay free.
 type cost struct {
 	disliked int   // preferred labels that do not match
 	near     int   // replicas of the same model nearby
-	fresh    bool  // opens a card for sharing
 	breaks   bool  // breaks into a whole node
 	left     int64 // cards, or bytes of the card, that stay free beside it
 	whole    int   // whole nodes in the fabric
@@ -23,8 +21,6 @@ func (a cost) less(b cost) bool {
 		return a.disliked < b.disliked
 	case a.near != b.near:
 		return a.near < b.near
-	case a.fresh != b.fresh:
-		return b.fresh
 	case a.breaks != b.breaks:
 		return b.breaks
 	case a.left != b.left:

@@ -62,7 +62,7 @@ func TestIdleReplicas(t *testing.T) {
 		"r-1": hour,
 		"r-2": used,
 		"r-3": {Quiet: 9 * time.Minute, QuietKnown: true},
-		"r-4": {Idle: 9 * time.Hour, IdleKnown: true}, // its door is silent: no verdict
+		"r-4": {Idle: 9 * time.Hour, IdleKnown: true, Quiet: 9 * time.Hour}, // its door is silent: no verdict
 		"r-5": hour,
 	}
 	want := []wire.IdleRow{
