@@ -43,12 +43,19 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case rt != nil && r.Method == http.MethodPost:
 		h.carry(w, r, rt, id)
 	case rt != nil:
-		wrongMethod(w, r, http.MethodPost).WriteTo(w)
+		h.reject(w, wrongMethod(w, r, http.MethodPost))
 	case path == "/v1/models" || strings.HasPrefix(path, "/v1/models/"):
 		h.models(w, r)
 	default:
-		notServed(r).WriteTo(w)
+		h.reject(w, notServed(r))
 	}
+}
+
+// reject answers without reading the body. The server reads what is left of it before it sends the answer, so that must
+// not take as long as the client likes.
+func (h *handler) reject(w http.ResponseWriter, e *openai.Error) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.intake.idle)) // a writer that has none is a test's
+	e.WriteTo(w)
 }
 
 // carry brings one request to a replica and its answer back.

@@ -326,8 +326,16 @@ func (c *cluster) raw(text string) (net.Conn, *bufio.Reader) {
 		c.Fatal(err)
 	}
 	c.Cleanup(func() { conn.Close() })
+	_ = conn.SetReadDeadline(time.Now().Add(5 * time.Minute)) // a bubble's clock would run on for ever
 	if _, err := io.Copy(conn, bytes.NewBufferString(text)); err != nil {
 		c.Fatal(err)
 	}
 	return conn, bufio.NewReader(conn)
+}
+
+// h2c is a transport that speaks HTTP/2 in the clear to the router.
+func h2c(c *cluster) http.RoundTripper {
+	t := listen.TransportH2C(c.net.Host("10.0.9.7"))
+	c.Cleanup(t.CloseIdleConnections)
+	return t
 }

@@ -203,8 +203,9 @@ type patientReader struct {
 func (p *patientReader) Read(buf []byte) (int, error) {
 	_ = p.control.SetReadDeadline(time.Now().Add(p.idle)) // a writer that has none is a test's
 	n, err := p.from.Read(buf)
-	if err != nil {
-		// The server goes on to read for the client's end, which no deadline must bring forward.
+	if err == io.EOF {
+		// The server goes on to read for the client's end, which no deadline must bring forward. After a failure the
+		// deadline stays: the server would otherwise wait for what is left of the body before it sends the answer.
 		_ = p.control.SetReadDeadline(time.Time{})
 	}
 	return n, err
