@@ -61,7 +61,7 @@ func (n *Node) answer(ctx context.Context, q request, from hello) (any, error) {
 	case q.Kind == kindProbe:
 		return n.info(), nil
 	case q.Kind == kindAsk:
-		return n.answerProgress(), nil
+		return n.answerProgress(from.From), nil
 	case q.Kind == kindPromise && q.Promise != nil:
 		return struct{}{}, n.promise(*q.Promise, from.From)
 	case q.Kind == kindJoin && q.Join != nil:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -86,53 +87,74 @@ func (n *Node) observe() (knowledge, bool) {
 	return k, true
 }
 
-// progressAnswer is a leader's answer to kindAsk. The age is a duration: no two clocks are compared.
+// progressAnswer is the answer to kindAsk; empty from whoever does not lead. The age is a duration: no two clocks are
+// compared.
 type progressAnswer struct {
 	Leading bool          `json:"leading"`
+	Member  bool          `json:"member"` // whether the one who asks is in the configuration
 	Term    uint64        `json:"term"`
 	Commit  uint64        `json:"commit"`
 	Age     time.Duration `json:"age_ns"`
 }
 
-func (n *Node) answerProgress() progressAnswer {
+func (n *Node) answerProgress(from string) progressAnswer {
 	k, ok := n.observe()
 	if !ok {
 		return progressAnswer{}
 	}
-	return progressAnswer{true, k.term, k.commit, time.Since(k.asOf)}
+	return progressAnswer{Leading: true, Member: n.isMember(from), Term: k.term, Commit: k.commit, Age: time.Since(k.asOf)}
 }
 
 // follow asks the leader, whoever it is, until the node ends.
 func (n *Node) follow() {
 	var line askLine
 	defer line.hangUp()
-	for n.ctx.Err() == nil {
-		n.followOnce(&line)
-		n.checkMembership()
+	for turn := 0; n.ctx.Err() == nil; turn++ {
+		if to := n.whomToAsk(turn); to.ID == "" {
+			line.hangUp()
+			n.observe()
+		} else {
+			n.followOnce(&line, to)
+		}
 		pause(n.ctx, n.cfg.Timings.scale(askEvery))
 	}
 }
 
-func (n *Node) followOnce(line *askLine) {
+// whomToAsk gives the leader, nobody on the leader itself, and each peer in turn while no leader is known here: a peer
+// that was removed hears of no leader any more.
+func (n *Node) whomToAsk(turn int) Candidate {
 	addr, id := n.raft.LeaderWithID()
-	if id == "" || string(id) == n.cfg.ID {
-		line.hangUp()
-		n.observe()
-		return
+	if id != "" && string(id) != n.cfg.ID {
+		return Candidate{string(id), string(addr)}
 	}
+	others := slices.DeleteFunc(n.servers(), func(s raft.Server) bool { return string(s.ID) == n.cfg.ID })
+	if id != "" || len(others) == 0 {
+		return Candidate{}
+	}
+	s := others[turn%len(others)]
+	return Candidate{string(s.ID), string(s.Address)}
+}
+
+func (n *Node) followOnce(line *askLine, to Candidate) {
 	asked := time.Now()
-	a, err := line.ask(n, Candidate{string(id), string(addr)})
-	if err != nil {
+	a, err := line.ask(n, to)
+	switch {
+	case err != nil:
 		line.hangUp()
 		return
-	}
-	if !a.Leading || a.Term < n.raft.CurrentTerm() {
+	case !a.Leading:
+		return
+	case !a.Member:
+		n.fatal(fmt.Errorf("peer %s was %w %s; to use this machine again, move its data directory away and join anew",
+			n.cfg.ID, ErrRemoved, n.Cluster()))
+		return
+	case a.Term < n.raft.CurrentTerm():
 		return
 	}
 	n.known.learn(knowledge{a.Term, a.Commit, asked.Add(-a.Age)})
 	if !n.caughtUp.Load() && n.AppliedIndex() >= a.Commit {
 		n.caughtUp.Store(true)
-		n.cfg.Log.Info("caught up with the cluster", "index", a.Commit, "leader", id)
+		n.cfg.Log.Info("caught up with the cluster", "index", a.Commit, "leader", to.ID)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,9 +28,9 @@ type Node struct {
 	known       cell
 	passed      atomic.Uint64 // see AppliedIndex
 	caughtUp    atomic.Bool
-	removed     atomic.Bool
-	expect      atomic.Int64 // of Bootstrap, for the promises asked of this peer
-	transfer    sync.Mutex   // one transfer of leadership at a time
+	inForce     atomic.Pointer[raft.Configuration] // the last committed one seen go by
+	expect      atomic.Int64                       // of Bootstrap, for the promises asked of this peer
+	transfer    sync.Mutex                         // one transfer of leadership at a time
 
 	ctx    context.Context // ends when the node does, for whatever reason
 	cancel context.CancelFunc
@@ -63,7 +64,7 @@ func (n *Node) open() (err error) {
 		return err
 	}
 	n.store = &guardedStore{backing: n.files.store, log: n.cfg.Log, before: n.cfg.BeforeWrite, fatal: n.fatal}
-	n.adapter = &adapter{machine: n.cfg.Machine, fatal: n.fatal, member: n.noteMembership}
+	n.adapter = &adapter{machine: n.cfg.Machine, fatal: n.fatal, member: func(c raft.Configuration) { n.inForce.Store(&c) }}
 	if err := n.settleIdentity(); err != nil {
 		return err
 	}
@@ -215,31 +216,23 @@ func (n *Node) Leader() (id string, term uint64, ok bool) {
 	return string(leader), n.raft.CurrentTerm(), leader != ""
 }
 
-// servers is the newest configuration, committed or not, as raft uses it.
+// servers is a copy of the newest configuration, committed or not. raft gives away its own slice.
 func (n *Node) servers() []raft.Server {
 	f := n.raft.GetConfiguration() // answered from memory: it never waits
 	if f.Error() != nil {
 		return nil
 	}
-	return f.Configuration().Servers
+	return slices.Clone(f.Configuration().Servers)
 }
 
 // ErrRemoved is wrapped by Run's error when this peer was removed from its cluster.
 var ErrRemoved = errors.New("removed from the cluster")
 
-// noteMembership is told of each committed configuration. On a restart old ones come by again, so what counts is the
-// newest: see checkMembership.
-func (n *Node) noteMembership(c raft.Configuration) {
-	n.removed.Store(len(c.Servers) > 0 && !contains(c.Servers, n.cfg.ID))
-}
-
-// checkMembership ends a peer that its cluster has removed: it would call elections for ever.
-func (n *Node) checkMembership() {
-	latest := n.servers()
-	if n.removed.Load() && len(latest) > 0 && !contains(latest, n.cfg.ID) {
-		n.fatal(fmt.Errorf("peer %s was %w %s; to use this machine again, move its data directory away and join anew",
-			n.cfg.ID, ErrRemoved, n.Cluster()))
-	}
+// isMember reports whether a peer is in the newest configuration, or in the one in force: while a change is under way
+// it may be in one of them alone.
+func (n *Node) isMember(id string) bool {
+	in := n.inForce.Load()
+	return contains(n.servers(), id) || in != nil && contains(in.Servers, id)
 }
 
 func contains(servers []raft.Server, id string) bool {
