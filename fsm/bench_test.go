@@ -41,6 +41,7 @@ func fleetOf(b testing.TB, replicas int) (*Machine, uint64) {
 func BenchmarkApplyPlan(b *testing.B) {
 	m, index := fleetOf(b, 10_000)
 	b.ReportAllocs()
+	b.ResetTimer()
 	for i := range b.N {
 		b.StopTimer()
 		place, err := Encode(Meta{At: 1}, PlanApply{Plan: fleet.Plan{Items: []fleet.PlanItem{placeItem("m", 1, fmt.Sprintf("n%04d/8", i%1250))}}})

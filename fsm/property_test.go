@@ -260,7 +260,7 @@ func (w *walker) checkCoverage() {
 	}
 	for _, what := range []string{
 		"placed", "released", "answered from memory", "plan item refused", "replica.transitions", "replica.transitions item refused",
-		"model.apply", "model.delete", "node.register", "node.forget", "node.liveness", "node.drain", "epoch.raise", "replica.fail", "freeze.set",
+		"model.apply", "model.delete", "node.register", "node.forget", "node.liveness", "node.drain", "epoch.raise", "replica.fail",
 	} {
 		if w.seen[what] == 0 {
 			w.t.Errorf("in %d steps there was never: %s", *stepsFlag, what)
