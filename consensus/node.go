@@ -37,8 +37,9 @@ type Node struct {
 
 	mu     sync.Mutex
 	closed bool
-	failed error // the first fatal error
-	wg     sync.WaitGroup
+	failed error          // the first fatal error
+	wg     sync.WaitGroup // loops
+	calls  sync.WaitGroup // what waits for a future of raft
 }
 
 // Open takes the data directory, checks what is in it, opens the raft port and starts raft. A peer that has been in a
@@ -134,7 +135,7 @@ func (n *Node) fatal(err error) {
 	}
 	n.adapter.stopped.Store(true)
 	if n.port != nil {
-		_ = n.port.Close()
+		_ = n.port.silence()
 	}
 	n.cfg.Log.Error("this peer must not go on", "peer", n.cfg.ID, "error", err)
 	if n.cfg.Fatal != nil {
@@ -150,13 +151,15 @@ func (n *Node) failure() error {
 }
 
 // spawn runs fn on a goroutine that Close joins, unless the node is closed.
-func (n *Node) spawn(fn func()) bool {
+func (n *Node) spawn(fn func()) bool { return n.spawnOn(&n.wg, fn) }
+
+func (n *Node) spawnOn(wg *sync.WaitGroup, fn func()) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
 		return false
 	}
-	n.wg.Go(fn)
+	wg.Go(fn)
 	return true
 }
 
@@ -171,28 +174,41 @@ func (n *Node) Close() error {
 		return nil
 	}
 	n.cancel()
-	if n.port != nil {
-		_ = n.port.Close()
-	}
-	joined := make(chan struct{})
-	go func() {
-		defer close(joined)
-		if n.raft != nil {
-			_ = n.raft.Shutdown().Error()
-		}
-		if n.port != nil {
-			n.port.wg.Wait()
-		}
-		n.wg.Wait()
-	}()
-	limit := time.NewTimer(closeWait)
-	defer limit.Stop()
-	select {
-	case <-joined:
-	case <-limit.C:
+	if !within(closeWait, n.shutdown) {
 		return fmt.Errorf("peer %s did not stop within %v: its disk is stuck", n.cfg.ID, closeWait)
 	}
 	return n.files.close()
+}
+
+// shutdown ends port, raft and loops, in this order. On a silenced port raft answers every future within a leader's
+// lease; a future that is on its way to the state machine when raft itself is told to end may never be.
+func (n *Node) shutdown() {
+	if n.port == nil {
+		return
+	}
+	_ = n.port.silence()
+	if n.raft != nil {
+		within(n.cfg.Timings.scale(2*time.Second), n.calls.Wait)
+		_ = n.raft.Shutdown().Error()
+	}
+	_ = n.port.Close()
+	n.port.wg.Wait()
+	n.calls.Wait()
+	n.wg.Wait()
+}
+
+// within runs fn and reports whether it returned in time. If not, fn goes on.
+func within(limit time.Duration, fn func()) bool {
+	done := make(chan struct{})
+	go func() { defer close(done); fn() }()
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case <-done:
+		return true
+	case <-t.C:
+		return false
+	}
 }
 
 // ID is this peer's id.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -34,15 +33,16 @@ type port struct {
 	serve   func(ctx context.Context, conn net.Conn, from hello) // a kindCall connection, until it ends
 	trust   func(cluster string) error                           // told before raft speaks in a cluster only promised so far
 
-	ctx    context.Context
-	cancel context.CancelFunc
-	ready  chan net.Conn
-	wg     sync.WaitGroup
+	ctx      context.Context // ends with silence
+	cancel   context.CancelFunc
+	ready    chan net.Conn
+	released chan struct{} // closed by Close
+	wg       sync.WaitGroup
 
-	mu     sync.Mutex
-	conns  map[*portConn]struct{}
-	closed bool
-	told   map[string]time.Time // refusals already logged
+	mu    sync.Mutex
+	conns map[*portConn]struct{} // nil once silenced
+	gone  bool                   // Close has run
+	told  map[string]time.Time   // refusals already logged
 }
 
 // address is the advertised one, which raft writes into the configuration.
@@ -58,7 +58,7 @@ func openPort(ctx context.Context, c Config, me *identity) (*port, error) {
 	}
 	p := &port{
 		me: me, network: c.Network, ln: ln, addr: address(c.Advertise), log: c.Log,
-		ready: make(chan net.Conn), conns: map[*portConn]struct{}{}, told: map[string]time.Time{},
+		ready: make(chan net.Conn), released: make(chan struct{}), conns: map[*portConn]struct{}{}, told: map[string]time.Time{},
 	}
 	if p.addr == "" {
 		p.addr = address(ln.Addr().String())
@@ -146,12 +146,12 @@ func (p *port) complain(key, msg string, args ...any) {
 	p.log.Warn(msg, args...)
 }
 
-// Accept implements net.Listener for raft's transport.
+// Accept implements net.Listener for raft's transport. On a silenced port it waits for Close.
 func (p *port) Accept() (net.Conn, error) {
 	select {
 	case c := <-p.ready:
 		return c, nil
-	case <-p.ctx.Done():
+	case <-p.released:
 		return nil, net.ErrClosed
 	}
 }
@@ -159,20 +159,34 @@ func (p *port) Accept() (net.Conn, error) {
 // Addr implements net.Listener.
 func (p *port) Addr() net.Addr { return p.addr }
 
-// Close shuts the port and cuts every connection. It does not wait: raft calls it too.
-func (p *port) Close() error {
+// silence shuts the port and cuts every connection, in and out: from here on this peer says nothing to anyone.
+func (p *port) silence() error {
 	p.cancel()
 	p.mu.Lock()
-	p.closed = true
 	conns := p.conns
-	p.conns = map[*portConn]struct{}{}
+	p.conns = nil
 	p.mu.Unlock()
+	if conns == nil {
+		return nil
+	}
 	err := p.ln.Close()
 	for c := range conns {
 		_ = c.Conn.Close()
 	}
-	if errors.Is(err, net.ErrClosed) {
+	if errors.Is(err, net.ErrClosed) { // a killed host has closed it already
 		return nil
+	}
+	return err
+}
+
+// Close implements net.Listener; raft's transport calls it at its end.
+func (p *port) Close() error {
+	err := p.silence()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.gone {
+		p.gone = true
+		close(p.released)
 	}
 	return err
 }
@@ -225,7 +239,7 @@ func (p *port) keep(conn net.Conn) *portConn {
 	c := &portConn{conn, p}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
+	if p.conns == nil {
 		_ = conn.Close()
 		return nil
 	}
@@ -245,7 +259,7 @@ func (c *portConn) Close() error {
 	return c.Conn.Close()
 }
 
-var _ io.Closer = (*port)(nil)
+var _ raft.StreamLayer = (*port)(nil)
 
 // pause waits, or until the context ends.
 func pause(ctx context.Context, d time.Duration) {

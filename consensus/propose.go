@@ -81,7 +81,7 @@ func awaitFor[F raft.Future](ctx context.Context, n *Node, limit time.Duration, 
 	}
 	done := make(chan result, 1)
 	var none F
-	if !n.spawn(func() {
+	if !n.spawnOn(&n.calls, func() {
 		f := start(max(time.Until(deadline), time.Millisecond)) // 0 would mean no limit
 		done <- result{f, f.Error()}
 	}) {
