@@ -17,7 +17,7 @@ type cast struct {
 	lost    []*fleet.Replica // live on an unreachable or unknown node: they count for nothing until it returns
 	failed  []*fleet.Replica // of the present generation
 	movers  []*fleet.Replica // those of leaving that cannot stay where they run
-	ending  int              // draining on reachable nodes, cards not yet proved empty
+	ending  []*fleet.Replica // draining on reachable nodes, cards not yet proved empty
 	placed  int              // by this plan
 	braked  bool
 }
@@ -35,7 +35,7 @@ func (p *planner) cast(m *fleet.Model) *cast {
 		case r.State == fleet.Failed && r.Generation == m.Generation:
 			c.failed = append(c.failed, r)
 		case r.State == fleet.DrainingDown && !p.isLost(r):
-			c.ending++
+			c.ending = append(c.ending, r)
 			if failing(r) && r.Generation == m.Generation {
 				c.failed = append(c.failed, r)
 			}
@@ -115,7 +115,7 @@ func (c *cast) old() int { return len(c.leaving) - len(c.movers) }
 
 // turn says whether a rollout goes on only if an old replica is drained before its successor is placed: no surge is allowed, and nothing is on its way.
 func (c *cast) turn() bool {
-	return c.old() > 0 && c.successors() > 0 && c.starting() == 0 && c.ending == 0 && c.model.Spec.Rollout.MaxSurge == 0
+	return c.old() > 0 && c.successors() > 0 && c.starting() == 0 && len(c.ending) == 0 && c.model.Spec.Rollout.MaxSurge == 0
 }
 
 // stalled says whether a rollout has stopped because its new replicas keep failing; the old ones are kept.
@@ -125,6 +125,9 @@ func (c *cast) stalled() bool { return len(c.failed) >= maxFailures && c.old() >
 const maxFailures = 3
 
 func (c *cast) starting() int { return len(c.staying) - ready(c.staying) }
+
+// underWay says whether nothing is missing and a rollout's next replica is loading, so that its turn comes without any more room now.
+func (c *cast) underWay() bool { return c.missing() == 0 && len(c.movers) == 0 && c.starting() > 0 }
 
 // waiting says what waits for room although nothing is missing yet.
 func (c *cast) waiting() string {

@@ -163,6 +163,17 @@ func TestOrderOfPreference(t *testing.T) {
 			w.put("r-0", "gone", "n2", 0, 6)
 			w.model("m", 1, 1, h100, replicas(2))
 		}, []string{"n2", "n2"}},
+		"a node already broken into, even a roomier one": {func(w *world) {
+			w.node("n1", "fa", h100, 1)
+			w.node("n2", "fa", h100, 8)
+			w.put("r-0", "gone", "n2", 0, 1)
+			w.model("m", 1, 1, h100)
+		}, []string{"n2"}},
+		"the smaller of two whole nodes": {func(w *world) {
+			w.node("n1", "fa", h100, 8)
+			w.node("n2", "fa", h100, 4)
+			w.model("m", 1, 4, h100)
+		}, []string{"n2"}},
 		"the fabric with the fewest whole nodes": {func(w *world) {
 			w.node("n1", "fa", h100, 8)
 			w.node("n2", "fa", h100, 8)

@@ -145,9 +145,10 @@ func (p *planner) place(c *cast, n int) {
 	}
 }
 
-// noRoom explains why there is no room, or makes some where that is allowed: a rollout may drain an old replica first.
+// noRoom explains why there is no room, or makes some where that is allowed: a rollout may drain an old replica first. Room that the model's
+// own drains are about to give back is on its way, and no refusal.
 func (p *planner) noRoom(c *cast, f *finder) {
-	if c.placed == 0 && p.drainFirst(c, f) {
+	if c.placed == 0 && p.drainFirst(c, f) || c.underWay() || p.without(f, c.ending) != nil {
 		return
 	}
 	r := p.explain(f)

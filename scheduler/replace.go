@@ -101,7 +101,7 @@ func (p *planner) turnOver(c *cast) {
 // It first makes sure that the successor fits then, that nothing else of this model is on its way, that no new replica has failed, and that no more
 // ready replicas go than max_unavailable allows; at least one may go, because otherwise the rollout would never end.
 func (p *planner) drainFirst(c *cast, f *finder) bool {
-	if c.old() == 0 || c.ending > 0 || c.starting() > 0 || len(c.failed) > 0 {
+	if c.old() == 0 || len(c.ending) > 0 || c.starting() > 0 || len(c.failed) > 0 {
 		return false
 	}
 	victims := p.victims(c, f)

@@ -71,14 +71,14 @@ func TestRolloutDrainsOneAtATime(t *testing.T) {
 		respec(m)
 		w.step()
 		for range 3 {
-			if plan := w.step(); len(plan.Items) != 0 || len(w.of("m", fleet.DrainingDown)) != 1 {
-				t.Fatalf("surge %d: one is draining, so nothing more goes: %+v", surge, plan.Items)
+			if plan := w.step(); len(plan.Items)+len(plan.Refusals) != 0 || len(w.of("m", fleet.DrainingDown)) != 1 {
+				t.Fatalf("surge %d: one is draining, so nothing more goes, and nothing is refused: %+v", surge, plan)
 			}
 		}
 		w.finish()
 		w.step()
-		if plan := w.step(); len(plan.Items) != 0 || len(w.of("m", fleet.Starting)) != 1 {
-			t.Fatalf("surge %d: a new one is loading, so nothing more goes: %+v", surge, plan.Items)
+		if plan := w.step(); len(plan.Items)+len(plan.Refusals) != 0 || len(w.of("m", fleet.Starting)) != 1 {
+			t.Fatalf("surge %d: a new one is loading, so nothing more goes: %+v", surge, plan)
 		}
 		r := w.of("m", fleet.Starting)[0]
 		r.State, r.Shards[0].Released = fleet.Failed, true
@@ -87,6 +87,24 @@ func TestRolloutDrainsOneAtATime(t *testing.T) {
 		if plan := w.step(); len(plan.Items) != 0 {
 			t.Fatalf("surge %d: a new one has failed, so no old one goes: %+v", surge, plan.Items)
 		}
+	}
+}
+
+// Where another model has taken the room that a drained replica left, the rollout takes no more: it is short of one already.
+func TestRolloutDoesNotShrinkAModelFurther(t *testing.T) {
+	w := f0(t)
+	m := w.model("m", 1, 8, h100, replicas(3))
+	w.settle(nil)
+	respec(m)
+	w.step()
+	w.finish()
+	w.model("other", 1, 8, h100, func(s *fleet.ModelSpec) { s.Priority = 90 })
+	plan := w.step()
+	if len(plan.Items) != 1 || plan.Items[0].Place == nil || plan.Items[0].Place.Model != "other" || refusal(plan, "m").Short != 1 {
+		t.Fatalf("plan %+v", plan)
+	}
+	if plan := w.step(); len(plan.Items) != 0 || len(w.of("m", fleet.Ready)) != 2 {
+		t.Errorf("two of three are ready and none may go: %+v", plan.Items)
 	}
 }
 
