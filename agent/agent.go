@@ -130,5 +130,9 @@ func (p *parts) live(ctx context.Context, ln net.Listener) error {
 	g.Add("orders", p.follower.run)
 	g.Add("transitions", p.outbox.run)
 	g.Add("heartbeat", p.pulse.run)
+	if p.cfg.Companion != nil {
+		self := Self{ID: p.disk.id, Instance: p.disk.instance, Address: p.address(), Cluster: p.disk.cluster()}
+		g.Add("companion", func(ctx context.Context) error { return p.cfg.Companion(ctx, self) })
+	}
 	return g.Wait()
 }

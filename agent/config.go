@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -42,8 +43,19 @@ type Config struct {
 	Interval time.Duration // H, until an answer to a heartbeat says otherwise; default 1 s
 	Logs     string        // root of the folders in which shims leave their engines' output; default DataDir/logs
 	Sockets  string        // folder for engines' unix sockets; default DataDir/sockets, or one below the system's temporary folder
+	// Companion runs beside the agent for as long as it lives, once its identity is known: gossip, which must name the same instance as the
+	// registration does. nil: nothing.
+	Companion func(ctx context.Context, self Self) error
 	// StopEnginesOnExit ends every engine when the agent ends. The default is that they run on.
 	StopEnginesOnExit bool
+}
+
+// Self is the identity that an agent has on its disk, and where it is reached.
+type Self struct {
+	ID       string
+	Instance uint64
+	Address  string // host:port of its HTTP
+	Cluster  string // the cluster that it has registered with; empty: none yet
 }
 
 // PortRange is a range of TCP ports, both ends included.

@@ -78,14 +78,13 @@ func (w *workshop) program(ctx context.Context, o wire.Order) (shim.Program, shi
 	return program, recipe, nil
 }
 
-// places fills in where the engine listens and where its ranks are. A new start has new ports: what is left of the one before may still have its.
+// places fills in where the engine listens and where its ranks are.
 func (w *workshop) places(ctx context.Context, o wire.Order, in *LaunchInput) error {
 	gang := len(o.Ranks) > 1
 	n := 1 + enginePorts
 	if gang {
 		n++
 	}
-	w.ports.release(o.Replica)
 	ports, err := w.ports.take(ctx, o.Replica, n)
 	if err != nil {
 		return err

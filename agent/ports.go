@@ -29,23 +29,31 @@ func newPorts(c *Config) *ports {
 	return &ports{network: c.Network, bind: c.EngineBind, span: c.EnginePorts, owner: make(map[int]string)}
 }
 
-// take gives n ports that are free now, on loopback and on the node's address.
+// take gives n ports that are free now, on loopback and on the node's address, and takes back those that the replica had. It prefers others: what
+// is left of the start before may still listen on its own.
 func (p *ports) take(ctx context.Context, replica string, n int) ([]int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var out []int
-	for port := p.span.Last; port >= p.span.First && len(out) < n; port-- {
-		if _, taken := p.owner[port]; !taken && p.free(ctx, "127.0.0.1", port) && p.free(ctx, p.bind, port) {
-			out = append(out, port)
-		}
-	}
+	out := p.find(ctx, "", n, nil)
+	out = p.find(ctx, replica, n, out)
 	if len(out) < n {
 		return nil, fmt.Errorf("only %d of the ports %s are free, and %d are needed: widen engine_ports", len(out), p.span, n)
 	}
+	p.drop(replica)
 	for _, port := range out {
 		p.owner[port] = replica
 	}
 	return out, nil
+}
+
+// find adds free ports of one owner ("": of none) until there are n.
+func (p *ports) find(ctx context.Context, owner string, n int, out []int) []int {
+	for port := p.span.Last; port >= p.span.First && len(out) < n; port-- {
+		if p.owner[port] == owner && p.free(ctx, "127.0.0.1", port) && p.free(ctx, p.bind, port) {
+			out = append(out, port)
+		}
+	}
+	return out
 }
 
 func (p *ports) free(ctx context.Context, host string, port int) bool {
@@ -73,6 +81,10 @@ func (p *ports) keep(replica string, program shim.Program) {
 func (p *ports) release(replica string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.drop(replica)
+}
+
+func (p *ports) drop(replica string) {
 	for port, owner := range p.owner {
 		if owner == replica {
 			delete(p.owner, port)
