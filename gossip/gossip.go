@@ -118,12 +118,9 @@ func (g *Gossip) Close() error {
 // Leave tells the others that this process is going, and waits until that is under way or the time is over. It stays open, to pass the
 // word on, until Run ends.
 func (g *Gossip) Leave(timeout time.Duration) error {
-	g.life.Lock()
-	defer g.life.Unlock()
-	if g.closed || g.left {
+	if !g.leaving() {
 		return nil
 	}
-	g.left = true
 	// memberlist does not tell its users that a member left; its last metadata does.
 	g.selfLock.Lock()
 	goodbye := g.meta
@@ -136,6 +133,18 @@ func (g *Gossip) Leave(timeout time.Duration) error {
 		return fmt.Errorf("gossip: %w", err)
 	}
 	return nil
+}
+
+// leaving notes that the goodbye begins; false if it has begun before, or there is nothing to leave any more. The lock is not held while the
+// others are told: that takes seconds, in which the loops must be able to see it.
+func (g *Gossip) leaving() bool {
+	g.life.Lock()
+	defer g.life.Unlock()
+	if g.closed || g.left {
+		return false
+	}
+	g.left = true
+	return true
 }
 
 func (g *Gossip) gone() bool {
