@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -108,20 +107,6 @@ func (g *Gossip) seedAddresses(ctx context.Context, seed string) []string {
 		out = append(out, net.JoinHostPort(ip.String(), port))
 	}
 	return out
-}
-
-// splitSeed reads host or host:port.
-func splitSeed(seed string) (host, port string, err error) {
-	if host, port, err = net.SplitHostPort(seed); err != nil {
-		host, port = seed, strconv.Itoa(Port)
-		if len(host) > 2 && host[0] == '[' && host[len(host)-1] == ']' {
-			host = host[1 : len(host)-1]
-		}
-	}
-	if _, bad := strconv.ParseUint(port, 10, 16); bad != nil || host == "" || bytes.ContainsAny([]byte(host), "/ ") {
-		return "", "", fmt.Errorf("the address to join %q is not HOST or HOST:PORT: write it like peer-1.example.net or 192.0.2.1:%d", seed, Port)
-	}
-	return host, port, nil
 }
 
 // join exchanges everything with the member at an address. Why that fails is told for seeds only: that a member seen before is gone, everyone

@@ -40,6 +40,23 @@ func TestForeignCluster(t *testing.T) {
 	})
 }
 
+// TestReusedAddress (C43): a peer of another cluster starts at the address of a dead member, which the others go on trying.
+func TestReusedAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		defer f.end()
+		a1, a2, dead := f.start(1), f.start(2), f.start(3)
+		f.wait(2*time.Second, 3, a1, a2, dead)
+		dead.kill()
+		b1 := f.start(4, in("c-2"))
+		b2 := f.start(3, in("c-2", host(4)), func(c *gossip.Config) { c.ID, c.Meta.Role, c.Meta.Name = "id-9", gossip.Peer, "peer-9" })
+		a1.event(2*time.Minute, gossip.ForeignCluster)
+		b2.event(2*time.Minute, gossip.ForeignCluster)
+		time.Sleep(5 * time.Minute)
+		f.wait(0, 2, a1, a2, b1, b2)
+	})
+}
+
 // TestNewcomerIsNoBridge: a machine without a cluster is given seeds of two. Both may discover it, neither hears of the other, and once it
 // belongs to one it is gone from the other.
 func TestNewcomerIsNoBridge(t *testing.T) {
@@ -60,7 +77,7 @@ func TestNewcomerIsNoBridge(t *testing.T) {
 		if err := n.Update(configure(5).Meta); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(10 * time.Minute) // gossip need not reach those who refuse it; the next full exchanges do
 		f.wait(0, 2, b1, b2)
 	})
 }
