@@ -29,8 +29,9 @@ var rooms = map[string][]string{
 	"consensus":          {"fleet", "fleet/wire", "fsm", "internal"},
 	"admin":              {"fleet", "fleet/wire", "fsm", "scheduler", "idle", "status", "admin/client", "internal"},
 	"peer":               {"fleet", "fleet/wire", "fsm", "scheduler", "idle", "status", "gossip", "admin", "admin/client", "consensus", "internal"},
-	"dev":                {"fleet", "fleet/wire", "fsm", "router", "agent", "gossip", "admin/client", "consensus", "peer", "internal"},
-	"cmd":                {"fleet", "fleet/wire", "fsm", "router", "agent", "gossip", "admin/client", "consensus", "peer", "dev", "internal", "status"},
+	"roles":              {"fleet", "fleet/wire", "router", "agent", "gossip", "admin/client", "internal"}, // an agent or a router with its gossip and its client
+	"dev":                {"roles", "fleet", "fleet/wire", "fsm", "router", "agent", "gossip", "admin/client", "consensus", "peer", "internal"},
+	"cmd":                {"roles", "fleet", "fleet/wire", "fsm", "router", "agent", "gossip", "admin/client", "consensus", "peer", "dev", "internal", "status"},
 	"internal":           {},
 	"internal/modelfile": {"fleet"}, // it fills fleet.ModelSpec
 	"integration":        {"fleet", "fleet/wire", "fsm", "scheduler", "idle", "status", "router", "agent", "gossip", "admin", "admin/client", "consensus", "peer", "dev", "internal"},

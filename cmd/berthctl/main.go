@@ -130,13 +130,16 @@ func strictGroups(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		strictGroups(sub)
 	}
-	if c.HasSubCommands() && c.RunE == nil && c.HasParent() {
+	if c.HasSubCommands() && c.RunE == nil {
 		c.Args = cobra.ArbitraryArgs
 		c.RunE = func(c *cobra.Command, args []string) error {
+			if len(args) == 0 && !c.HasParent() {
+				return c.Help()
+			}
 			if len(args) == 0 {
 				return usageError{fmt.Errorf("%s needs a verb\n  see %s --help", c.CommandPath(), c.CommandPath())}
 			}
-			return usageError{fmt.Errorf("unknown verb %q for %s%s", args[0], c.CommandPath(), suggest(c, args[0]))}
+			return usageError{fmt.Errorf("unknown word %q after %s%s", args[0], c.CommandPath(), suggest(c, args[0]))}
 		}
 	}
 	if c.Args != nil {

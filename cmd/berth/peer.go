@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"berth/consensus"
+	"berth/internal/release"
+	"berth/peer"
+)
+
+type peerFlags struct {
+	*common
+	raft, gossip peer.Endpoint
+	expect       int
+	multiplier   float64
+}
+
+func peerCmd() *cobra.Command {
+	f := &peerFlags{process: newCommon("peer")}
+	c := &cobra.Command{
+		Use: "peer", Short: "run one server of the control plane", Args: cobra.NoArgs,
+		Long: "Run one server of the control plane. Three or five of them form a cluster; start each with the same --bootstrap-expect and --join.\n" +
+			"One alone is for development: --bootstrap-expect 1.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := f.resolve(c)
+			if err != nil {
+				return err
+			}
+			return f.run(c, cfg.Ops, func(ctx context.Context, log *slog.Logger) error {
+				cfg.Log, cfg.Fatal = log, fatal(log)
+				p, err := peer.New(cfg)
+				if err != nil {
+					return err
+				}
+				return p.Run(ctx)
+			})
+		},
+	}
+	f.add(c)
+	return c
+}
+
+func (f *peerFlags) add(c *cobra.Command) {
+	f.flags(c, "127.0.0.1:7300")
+	s := c.Flags()
+	s.StringVar(&f.raft.Bind, "raft-bind", "127.0.0.1:7301", "raft address to listen on")
+	s.StringVar(&f.gossip.Bind, "gossip-bind", "127.0.0.1:7302", "gossip address to listen on, TCP and UDP")
+	s.IntVar(&f.expect, "bootstrap-expect", 0, "begin a cluster once this many peers see each other; 0 joins one that exists")
+	s.Float64Var(&f.multiplier, "raft-multiplier", 1, "scales raft's timeouts: below 1 for a fast network, above for a slow one")
+}
+
+// resolve fills the flags from all sources and checks the whole.
+func (f *peerFlags) resolve(c *cobra.Command) (peer.Config, error) {
+	if err := f.settings(c); err != nil {
+		return peer.Config{}, err
+	}
+	cfg := peer.Config{
+		Name: f.name, DataDir: f.dataDir, Join: f.join, BootstrapExpect: f.expect,
+		HTTP:   peer.Endpoint{Bind: f.bind, Advertise: f.advertised(f.bind)},
+		Raft:   peer.Endpoint{Bind: f.raft.Bind, Advertise: hostOf(f.advertise, f.raft.Bind)},
+		Gossip: peer.Endpoint{Bind: f.gossip.Bind, Advertise: hostOf(f.advertise, f.gossip.Bind)},
+		Policy: f.policy(), Timings: consensus.Timings{Multiplier: f.multiplier}, Ops: f.ops(), Version: release.Version,
+	}
+	if err := cfg.Validate(); err != nil {
+		return cfg, usageError{err}
+	}
+	return cfg, nil
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"berth/internal/listen"
+	"berth/roles"
+	"berth/router"
+)
+
+type routerFlags struct {
+	*common
+	peerURLs   []string
+	gossipBind string
+	opsBind    string
+	drain      time.Duration
+}
+
+func routerCmd() *cobra.Command {
+	f := &routerFlags{process: newCommon("router")}
+	c := &cobra.Command{
+		Use: "router", Short: "run an OpenAI-compatible router", Args: cobra.NoArgs,
+		Long: "Run an OpenAI-compatible router: it sends each request to a replica of its model, streams the answer, and reports what was used.\n" +
+			"It goes on with its last table when no peer answers.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, join, err := f.resolve(c)
+			if err != nil {
+				return err
+			}
+			return f.run(c, f.ops(), func(ctx context.Context, log *slog.Logger) error {
+				cfg.Logger = log
+				return roles.RunRouter(ctx, cfg, join)
+			})
+		},
+	}
+	f.add(c)
+	return c
+}
+
+func (f *routerFlags) add(c *cobra.Command) {
+	f.flags(c, "127.0.0.1:7380")
+	s := c.Flags()
+	s.StringVar(&f.opsBind, "ops-bind", "127.0.0.1:7381", "HTTP address for operators: health, metrics, table, report")
+	s.StringSliceVar(&f.peerURLs, "peer", nil, "URL of a peer, instead of --join, where this machine may not gossip; repeats")
+	s.StringVar(&f.gossipBind, "gossip-bind", "", "gossip address to listen on (default: a free port on the host of --bind)")
+	s.DurationVar(&f.drain, "drain", 30*time.Second, "what requests in flight may have when the router ends")
+}
+
+func (f *routerFlags) resolve(c *cobra.Command) (router.Config, roles.Join, error) {
+	if err := f.settings(c); err != nil {
+		return router.Config{}, roles.Join{}, err
+	}
+	if err := peerURLs(f.peerURLs); err != nil {
+		return router.Config{}, roles.Join{}, err
+	}
+	cfg := router.Config{
+		Name: f.name, DataDir: f.dataDir, Bind: f.bind, Ops: f.opsBind, Advertise: f.advertised(f.bind), AdvertiseOps: hostOf(f.advertise, f.opsBind),
+		Network: listen.System, Policy: f.policy(), Drain: f.drain,
+	}
+	join := roles.Join{Seeds: f.join, PeerURLs: f.peerURLs, Bind: f.gossipBind, Advertise: hostOf(f.advertise, f.gossipBind)}
+	if join.Bind == "" {
+		join.Bind = withPort(hostPart(f.bind), "x:0")
+	}
+	if err := join.Validate(); err != nil {
+		return cfg, join, usageError{err}
+	}
+	return cfg, join, nil
+}
+
+// hostPart is the host of host:port.
+func hostPart(addr string) string {
+	return strings.Trim(addr[:max(0, strings.LastIndexByte(addr, ':'))], "[]")
+}

@@ -1,0 +1,118 @@
+package dev
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"berth/agent"
+	"berth/agent/engine"
+	"berth/agent/engine/sim"
+	"berth/agent/gpu"
+	"berth/agent/shim"
+	"berth/agent/shim/inproc"
+	"berth/fleet"
+	"berth/fleet/wire"
+	"berth/internal/listen"
+	"berth/internal/release"
+	"berth/peer"
+	"berth/roles"
+	"berth/router"
+)
+
+// role returns what runs on a machine.
+func (c *Cluster) role(name string) (func(context.Context) error, error) {
+	kind, number, _ := strings.Cut(name, "-")
+	i, err := strconv.Atoi(number)
+	i--
+	switch {
+	case err == nil && kind == "peer" && i >= 0 && i < c.cfg.Peers:
+		return c.peer(i)
+	case err == nil && kind == "node" && i >= 0 && i < c.cfg.Nodes:
+		return func(ctx context.Context) error { return c.node(ctx, i) }, nil
+	case err == nil && kind == "router" && i >= 0 && i < c.cfg.Routers:
+		return func(ctx context.Context) error { return c.runRouter(ctx, i) }, nil
+	}
+	return nil, fmt.Errorf("there is no machine %s", name)
+}
+
+func (c *Cluster) log(name string) *slog.Logger { return c.cfg.Log.With("machine", name) }
+
+func (c *Cluster) peer(i int) (func(context.Context) error, error) {
+	name, p := machine("peer", i), c.ports[i]
+	role, err := peer.New(peer.Config{
+		Name: name, InMemory: true, HTTP: peer.Endpoint{Bind: p.http}, Raft: peer.Endpoint{Bind: p.raft}, Gossip: peer.Endpoint{Bind: p.gossip},
+		Join: c.seeds(), BootstrapExpect: c.cfg.Peers, Policy: c.policy, Network: c.cfg.network(name), Timings: c.cfg.Timings, Clock: c.cfg.Clock,
+		Log: c.log(name), Version: release.Version,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return role.Run, nil
+}
+
+func (c *Cluster) node(ctx context.Context, i int) error {
+	name := machine("node", i)
+	network := c.cfg.network(name)
+	shims := inproc.NewNode(ctx, inproc.Config{
+		Network: network, Policy: c.policy, Clock: c.clock(), Engines: engines(network), Logger: c.log(name),
+		CardsEmpty: func(context.Context, []fleet.Claim) (bool, error) { return true, nil },
+	})
+	defer shims.Close()
+	driver, err := engine.New("sim", agent.EngineConfig{Command: []string{"true"}, AllowArgs: []string{"*"}, Hub: true, Version: "1.0"})
+	if err != nil {
+		return err
+	}
+	host := c.cfg.host(name)
+	cfg := agent.Config{
+		Name: name, DataDir: c.cfg.dir(name), Bind: net.JoinHostPort(host, "0"), Release: release.Version, EngineBind: host, EnginePorts: c.enginePorts(i),
+		Engines:   map[string]agent.EngineConfig{"sim": {Command: []string{"true"}, AllowArgs: []string{"*"}, Hub: true}},
+		Inventory: simulated{gpu.Fixed(name, fmt.Sprintf("fabric-%d", i/max(1, c.cfg.NodesPerFabric)+1), c.cfg.Class, c.cfg.Memory, c.cfg.GPUs)},
+		Drivers:   []agent.Driver{driver}, Maker: shims, Network: network, Policy: c.policy, Logger: c.log(name),
+	}
+	return roles.RunAgent(ctx, cfg, roles.Join{Seeds: c.seeds(), Bind: net.JoinHostPort(host, "0")})
+}
+
+// enginePorts are apart for each node, for nodes that share a machine's loopback.
+func (c *Cluster) enginePorts(i int) agent.PortRange {
+	return agent.PortRange{First: 21000 + 200*i, Last: 21199 + 200*i}
+}
+
+func (c *Cluster) clock() func() time.Duration {
+	if c.cfg.Clock != nil {
+		return c.cfg.Clock
+	}
+	return peer.BootClock
+}
+
+func (c *Cluster) runRouter(ctx context.Context, i int) error {
+	name, p := machine("router", i), c.router[i]
+	cfg := router.Config{
+		Name: name, DataDir: c.cfg.dir(name), Bind: p.clients, Ops: p.ops, Network: c.cfg.network(name), Policy: c.policy, Logger: c.log(name),
+		Clock: c.cfg.Clock, Drain: 5 * time.Second,
+	}
+	return roles.RunRouter(ctx, cfg, roles.Join{Seeds: c.seeds(), Bind: net.JoinHostPort(c.cfg.host(name), "0")})
+}
+
+// simulated is an inventory that never changes and whose cards nothing else uses.
+type simulated struct{ inv fleet.Inventory }
+
+func (s simulated) Measure(context.Context) (fleet.Inventory, error)  { return s.inv, nil }
+func (s simulated) Free(context.Context, []fleet.Claim) (bool, error) { return true, nil }
+func (s simulated) Load(context.Context) []wire.GPULoad               { return nil }
+
+// engines makes simulated engines from the command lines of the sim driver.
+func engines(network listen.Network) inproc.NewEngine {
+	return func(x shim.Exec) (inproc.Engine, error) {
+		cfg, err := sim.ParseArgs(x.Args[1:])
+		if err != nil {
+			return nil, err
+		}
+		cfg.Listen, cfg.Dial = network.Listen, network.Dial
+		return sim.New(cfg)
+	}
+}
