@@ -36,6 +36,9 @@ func checkRoundTrip(t testing.TB, s *State) {
 	if b := snapshotOf(t, m.State()); !bytes.Equal(a, b) {
 		t.Fatalf("a restored state writes another snapshot:\n%s\n%s", a, b)
 	}
+	if got, want := text(m.State().core), text(s.core); got != want || m.State().Index() != s.Index() {
+		t.Fatalf("a restored state is at %s with %s, not at %s with %s", m.State().Index(), got, s.Index(), want)
+	}
 	if got, want := derived(m.State()), derived(s); got != want {
 		t.Fatalf("a restored state derives other indexes:\n%s\n%s", got, want)
 	}
