@@ -1,7 +1,9 @@
 package peer
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"reflect"
 	"strings"
 	"syscall"
@@ -245,5 +247,42 @@ func TestAPeerWithoutAClusterSaysSo(t *testing.T) {
 		if !errors.Is(err, fleet.NoLeader) && !errors.Is(err, fleet.NotReady) {
 			t.Fatalf("status of a peer without a cluster: %v", err)
 		}
+	})
+}
+
+func TestRestoreBringsTheOldStateInANewEpoch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.three()
+		defer r.stopAll()
+		leader := r.leader()
+		r.apply(allPeers, spec("old", 0, 1))
+		c := r.client(allPeers...)
+		saved, _, err := c.SaveSnapshot(t.Context(), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := io.ReadAll(saved)
+		if err = errors.Join(err, saved.Close()); err != nil {
+			t.Fatal(err)
+		}
+		r.apply(allPeers, spec("new", 0, 1))
+		epoch := r.peers[leader].State().Cluster().Epoch
+
+		if _, err := r.client(allPeers...).RestoreSnapshot(t.Context(), bytes.NewReader(file[:len(file)-1]), false); err == nil {
+			t.Fatal("a file that is cut off was restored")
+		}
+		if _, err := r.client(leader).RestoreSnapshot(t.Context(), bytes.NewReader(file), false); err != nil {
+			t.Fatal(err)
+		}
+		r.leader()
+		state := r.peers[leader].State()
+		_, hasNew := state.Model("new")
+		_, hasOld := state.Model("old")
+		if hasNew || !hasOld || state.Cluster().Epoch <= epoch {
+			t.Errorf("after the restore: old %v, new %v, epoch %d after %d", hasOld, hasNew, state.Cluster().Epoch, epoch)
+		}
+		r.apply(allPeers, spec("later", 0, 1))
+		r.sameEverywhere()
 	})
 }

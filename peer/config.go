@@ -20,12 +20,23 @@ type Endpoint struct {
 	Advertise string // host:port; empty: Bind, which must then name a host that others can reach
 }
 
-// address is where others reach the endpoint.
+// address is where others reach the endpoint; empty if that is known only once it listens, on a port that the machine chooses.
 func (e Endpoint) address() string {
 	if e.Advertise != "" {
 		return e.Advertise
 	}
+	if _, port, err := net.SplitHostPort(e.Bind); err == nil && port == "0" {
+		return ""
+	}
 	return e.Bind
+}
+
+// reached is where others reach the endpoint that listens at bound.
+func (e Endpoint) reached(bound net.Addr) string {
+	if addr := e.address(); addr != "" {
+		return addr
+	}
+	return bound.String()
 }
 
 // Default ports of a peer.
@@ -118,7 +129,11 @@ func (e Endpoint) check(flag string) error {
 	if _, _, err := net.SplitHostPort(e.Bind); err != nil {
 		return fmt.Errorf("%s %q is not host:port: %w", flag, e.Bind, err)
 	}
-	host, _, err := net.SplitHostPort(e.address())
+	shown := e.Bind
+	if e.Advertise != "" {
+		shown = e.Advertise
+	}
+	host, _, err := net.SplitHostPort(shown)
 	if err != nil {
 		return fmt.Errorf("the advertised address %q for %s is not host:port: %w", e.Advertise, flag, err)
 	}

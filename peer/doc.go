@@ -10,7 +10,7 @@
 //	follower    once a tick: pass held heartbeats to the leader, get its stamp and its observations
 //	entrance    until this peer is in the configuration and its row is true: ask the leader for it
 //	lead        the duties, joined before the next term begins:
-//	            found (the cluster's identity), plan, liveness, drains, members (promotion, levels), housekeeping
+//	            found (the cluster's identity), planning, liveness, drains, promotion, levels, dead peers, housekeeping
 //
 // Each duty has a file of its own, is given the two or three things it needs, and proposes commands; none of them writes state.
 package peer

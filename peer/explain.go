@@ -2,6 +2,7 @@ package peer
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -56,7 +57,8 @@ func applied(models []*fleet.Model, spec fleet.ModelSpec) []*fleet.Model {
 		out[i] = &next
 		return out
 	}
-	out = append(out, &fleet.Model{Spec: spec, Generation: 1, Want: spec.Replicas.Min})
+	youngest := fleet.Index{Epoch: math.MaxUint64} // the planner serves older models first
+	out = append(out, &fleet.Model{Spec: spec, Generation: 1, Want: spec.Replicas.Min, Created: youngest})
 	slices.SortFunc(out, func(a, b *fleet.Model) int { return strings.Compare(a.Name(), b.Name()) })
 	return out
 }

@@ -16,6 +16,8 @@ type gossiper interface {
 	// joined tells the others to which cluster this peer belongs.
 	joined(cluster string) error
 	living() []member
+	// Events is what an operator must see: copied machines, strangers.
+	Events() <-chan gossip.Event
 }
 
 // leaveWait bounds the goodbye to the other members.

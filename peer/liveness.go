@@ -48,11 +48,13 @@ func (l *liveness) run(ctx context.Context) error {
 }
 
 func (l *liveness) propose(ctx context.Context, v verdict) {
-	l.log.Warn("node unreachable", "node", v.node, "instance", v.instance, "reason", v.reason)
-	l.note(v.node, "unreachable: "+v.reason)
 	err := l.writer.write(ctx, fsm.NodeLiveness{Node: v.node, Instance: v.instance, Unreachable: true, Reason: v.reason})
-	if err != nil && ctx.Err() == nil {
-		l.log.Warn("cannot record that a node is unreachable; trying again", "node", v.node, "error", err)
+	switch {
+	case err == nil:
+		l.log.Warn("node unreachable", "node", v.node, "instance", v.instance, "reason", v.reason)
+		l.note(v.node, "unreachable: "+v.reason)
+	case ctx.Err() == nil:
+		l.log.Warn("cannot record that a node is unreachable; trying again", "node", v.node, "reason", v.reason, "error", err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"berth/admin"
 	"berth/consensus"
 	"berth/fleet"
+	"berth/fleet/wire"
 	"berth/fsm"
 	"berth/internal/durable"
 	"berth/internal/listen"
@@ -120,7 +121,9 @@ func (p *Peer) open(ctx context.Context) (_ *parts, err error) {
 			err = errors.Join(err, ln.Close())
 		}
 	}()
-	gossip, err := p.gossip(ctx, p.cfg, selfInfo{instance: instance, cluster: node.Cluster(), http: p.cfg.HTTP.address(), raft: node.Address()})
+	gossip, err := p.gossip(ctx, p.cfg, selfInfo{
+		instance: instance, cluster: node.Cluster(), http: p.cfg.HTTP.reached(ln.Addr()), raft: node.Address(),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +162,7 @@ func (p *Peer) wire(node *consensus.Node, ln net.Listener, g gossiper) *parts {
 	mem := &members{core: co, roster: r}
 	transport := listen.Transport(c.Network)
 	client := &http.Client{Transport: transport}
-	self := fleet.Server{ID: c.Name, HTTP: c.HTTP.address(), Raft: node.Address(), MaxLevel: fsm.Level, Version: c.Version}
+	self := fleet.Server{ID: c.Name, HTTP: c.HTTP.reached(ln.Addr()), Raft: node.Address(), MaxLevel: fsm.Level, Version: c.Version}
 	observe(c.Ops, co)
 	return &parts{
 		cfg: c, core: co, ln: ln, gossip: g, roster: r, transport: transport,
@@ -183,6 +186,7 @@ func (p *parts) serve(alive, stop context.Context) error {
 	g.Add("cluster", p.cluster)
 	g.Add("follower", p.follower.run)
 	g.Add("history", p.history.run)
+	g.Add("gossip events", p.gossipEvents)
 	g.Add("warnings", func(ctx context.Context) error {
 		return p.cfg.Policy.Warn(ctx, p.cfg.Log, p.cfg.HTTP.Bind, p.cfg.Raft.Bind, p.cfg.Gossip.Bind)
 	})
@@ -195,6 +199,18 @@ func (p *parts) serve(alive, stop context.Context) error {
 		return nil
 	})
 	return g.Wait()
+}
+
+// gossipEvents puts what gossip wants an operator to see into this peer's history.
+func (p *parts) gossipEvents(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e := <-p.gossip.Events():
+			p.history.note(wire.Event{At: fleet.TimeOf(time.Now()), Kind: "gossip", Who: p.cfg.Name, Text: e.Text})
+		}
+	}
 }
 
 // cluster is this peer's way into a cluster, and then its place in it.

@@ -16,6 +16,7 @@ import (
 	"berth/admin/client"
 	"berth/fleet"
 	"berth/fleet/wire"
+	"berth/gossip"
 	"berth/internal/listen"
 	"berth/internal/memnet"
 )
@@ -50,7 +51,8 @@ type seat struct {
 	me member
 }
 
-func (seat) joined(string) error { return nil }
+func (seat) joined(string) error         { return nil }
+func (seat) Events() <-chan gossip.Event { return nil }
 
 func (s seat) Run(ctx context.Context) error {
 	s.set(s.me)

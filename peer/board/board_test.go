@@ -189,8 +189,12 @@ func TestATermBeginsEmptyAndEndsWithItsLeader(t *testing.T) {
 		}
 		_, end = b.Lead(2)
 		defer end()
-		if o := b.Observed(); len(o.Nodes) != 0 || len(o.Routers) != 0 || !slices.Equal(o.Silent.Agents, []string{"n1"}) {
+		if o := b.Observed(); len(o.Nodes) != 0 || len(o.Routers) != 0 || len(o.Silent.Agents) != 0 {
 			t.Fatalf("a new term knows of the old one: %+v", o)
+		}
+		time.Sleep(stampFor + 1)
+		if o := b.Observed(); !slices.Equal(o.Silent.Agents, []string{"n1"}) {
+			t.Fatalf("silent after %s: %v", stampFor, o.Silent.Agents)
 		}
 		a, err := b.Report(wire.Report{Router: "r1", Boot: 1, Seq: 3})
 		if err != nil || !a.SendAll || a.Term != 2 {

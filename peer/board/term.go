@@ -20,6 +20,7 @@ type Term struct {
 	state func() *fsm.State
 	log   *slog.Logger
 	term  uint64
+	began time.Duration
 	wake  chan struct{}
 
 	mu         sync.Mutex
@@ -49,7 +50,7 @@ type refusal struct {
 
 func newTerm(b *Board, term uint64) *Term {
 	return &Term{
-		Ledger: idle.New(b.Peer, term), peer: b.Peer, state: b.State, log: b.Log, term: term, wake: make(chan struct{}, 1),
+		Ledger: idle.New(b.Peer, term), peer: b.Peer, state: b.State, log: b.Log, term: term, began: b.Clock(), wake: make(chan struct{}, 1),
 		nodes: make(map[string]heardNode), peers: make(map[string]heardPeer), refusals: make(map[string]refusal),
 		attention: make(map[string][]string),
 	}

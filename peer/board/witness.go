@@ -56,13 +56,18 @@ func (t *Term) PeerHeard(now time.Duration, id string) (time.Duration, bool) {
 	return now - p.at, ok
 }
 
-// silentAgents lists the nodes that have not been heard for longer than agents are told to be silent. The caller holds the lock.
+// silentAgents lists the nodes that have not been heard for longer than agents are told to be silent. One that was never heard in this term
+// counts from its beginning: a new leader does not call everybody silent. The caller holds the lock.
 func (t *Term) silentAgents(now time.Duration) []string {
 	state := t.state()
 	limit := max(stampFor, 3*idle.Interval(count(state.Nodes())))
 	silent := []string{}
 	for n := range state.Nodes() {
-		if h, ok := t.nodes[n.Name]; !ok || h.instance != n.Instance || now-h.at > limit {
+		last := t.began
+		if h, ok := t.nodes[n.Name]; ok && h.instance == n.Instance {
+			last = h.at
+		}
+		if now-last > limit {
 			silent = append(silent, n.Name)
 		}
 	}
