@@ -28,7 +28,7 @@ type Config struct {
 	EnginePorts PortRange // what doors and engines may take; default 20000-20999
 	ModelRoots  []string  // absolute folders that weights may lie in
 	Labels      map[string]string
-	Engines     map[string]EngineConfig // by driver; empty: every driver offers what it finds in PATH
+	Engines     map[string]EngineConfig // by driver; one that is not here is not offered. Without a configuration, cmd fills in what PATH has
 
 	Inventory Inventory
 	Drivers   []Driver
@@ -177,15 +177,6 @@ func (c Config) checkEngines() []error {
 		}
 	}
 	return bad
-}
-
-// engine is the configuration of a driver, and whether the node offers it at all.
-func (c *Config) engine(driver string) (EngineConfig, bool) {
-	if len(c.Engines) == 0 {
-		return EngineConfig{}, true
-	}
-	e, ok := c.Engines[driver]
-	return e, ok
 }
 
 func (c *Config) driver(name string) (Driver, bool) {

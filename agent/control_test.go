@@ -12,7 +12,7 @@ import (
 
 // TestOlderOrdersAreIgnored: a peer that lags behind answers with an older list, or an empty one; nothing is stopped, and the log says so.
 func TestOlderOrdersAreIgnored(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		g.start()
 		g.order(50, run(50))
 		g.order(10)
@@ -40,7 +40,7 @@ func TestOlderOrdersAreIgnored(t *testing.T) {
 }
 
 func TestAMissingRowIsNoOrder(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		g.start()
 		g.order(10, run(10))
 		g.shim().phase(shim.Ready)
@@ -61,7 +61,7 @@ func TestAMissingRowIsNoOrder(t *testing.T) {
 }
 
 func TestAnotherClusterIsRefused(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		g.start()
 		g.order(10, run(10))
 		g.peers.set(func(p *peers) {
@@ -83,7 +83,7 @@ func TestAnotherClusterIsRefused(t *testing.T) {
 
 // TestStampComesBeforeTheDoors: a reading carries the stamp that was noted before the door was asked, never one that came in the meantime.
 func TestStampComesBeforeTheDoors(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		g.start()
 		g.order(10, run(10))
 		first := g.shim().number
@@ -118,7 +118,7 @@ func TestStampComesBeforeTheDoors(t *testing.T) {
 }
 
 func TestStampsOfOlderTermsAreNotNoted(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		g.start()
 		g.order(10, run(10))
 		for _, s := range []wire.Stamp{{Term: 3, Clock: 5}, {Term: 2, Clock: 99}, {Term: 3, Clock: 4}} {
@@ -134,7 +134,7 @@ func TestStampsOfOlderTermsAreNotNoted(t *testing.T) {
 
 // TestHeartbeatWaitsForNothing: neither a hung driver nor a hung door delays it; the door is left out.
 func TestHeartbeatWaitsForNothing(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		g.start()
 		g.order(10, run(10))
 		hang := make(chan struct{})
@@ -167,7 +167,7 @@ func TestHeartbeatWaitsForNothing(t *testing.T) {
 }
 
 func TestHeartbeatFollowsTheAnswer(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		g.start()
 		g.peers.set(func(p *peers) {
 			p.answer.Interval, p.answer.Register, p.answer.PeerHTTP = fleet.Duration(5*time.Second), true, []string{"192.0.2.1:7300", "192.0.2.2:7300"}
@@ -189,7 +189,7 @@ func TestHeartbeatFollowsTheAnswer(t *testing.T) {
 
 // TestTransitionsAreKeptUntilAnswered: what could not be reported is sent again, in order and in one batch; what was refused is not.
 func TestTransitionsAreKeptUntilAnswered(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		g.start()
 		g.peers.set(func(p *peers) { p.batchErr = errDown })
 		g.order(10, run(10))
@@ -209,7 +209,7 @@ func TestTransitionsAreKeptUntilAnswered(t *testing.T) {
 }
 
 func TestUnknownInstanceRegistersAgain(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		g.start()
 		g.peers.set(func(p *peers) { p.batchErr = fleet.Errorf(fleet.StaleEpoch, "instance 0 is registered") })
 		g.order(10, run(10))
@@ -224,7 +224,7 @@ func TestUnknownInstanceRegistersAgain(t *testing.T) {
 }
 
 func TestRegistersWhatChanges(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		g.start()
 		g.after(10 * time.Minute)
 		if n := len(g.peers.registrations()); n != 1 {
@@ -248,7 +248,7 @@ func TestRegistersWhatChanges(t *testing.T) {
 
 // TestSickCards: a card goes when it is sick, a restart of the agent does not make it well, and a positive check does.
 func TestSickCards(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		health := func() fleet.GPU {
 			regs := g.peers.registrations()
 			return regs[len(regs)-1].Inventory.GPUs[0]

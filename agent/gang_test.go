@@ -10,7 +10,7 @@ import (
 )
 
 func TestRankZeroSaysWhereToMeet(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		g.start()
 		g.order(10, run(10, rank(0, "", 1)))
 		in := g.driver.input(0)
@@ -47,7 +47,7 @@ func TestRankZeroSaysWhereToMeet(t *testing.T) {
 }
 
 func TestOtherRanksWaitForTheMaster(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		g.start()
 		g.order(10, run(10, rank(1, "", 1)))
 		g.after(time.Minute)
@@ -80,7 +80,7 @@ func TestOtherRanksWaitForTheMaster(t *testing.T) {
 // TestOtherRanksStopAfterTheDoor: rank 1 is told of the stop at once, and once more when rank 0 is shut; its shim, which knows the rule, ends the
 // engine then.
 func TestOtherRanksStopAfterTheDoor(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		g.start()
 		g.order(10, run(10, rank(1, "192.0.2.17:20019", 1)))
 		g.order(20, stop(20, rank(1, "192.0.2.17:20019", 1)))
@@ -101,7 +101,7 @@ func TestOtherRanksStopAfterTheDoor(t *testing.T) {
 }
 
 func TestDeadShimOfAGangIsAnExit(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		g.start()
 		g.order(10, run(10, rank(0, "", 1)))
 		g.shim().die()

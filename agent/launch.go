@@ -49,7 +49,7 @@ func (w *workshop) program(ctx context.Context, o wire.Order) (shim.Program, shi
 	fail := func(err error) (shim.Program, shim.Recipe, error) { return shim.Program{}, shim.Recipe{}, err }
 	name := o.Spec.Engine.Driver
 	driver, ok := w.cfg.driver(name)
-	engine, allowed := w.cfg.engine(name)
+	engine, allowed := w.cfg.Engines[name]
 	if !ok || !allowed {
 		return fail(fmt.Errorf("this node does not offer the engine %q", name))
 	}
@@ -107,6 +107,7 @@ func (w *workshop) places(ctx context.Context, o wire.Order, in *LaunchInput) er
 
 // launch is everything that a new shim needs. What is known of the one before it carries over: its door, how often it was restarted.
 func (w *workshop) launch(ctx context.Context, o wire.Order, before *shim.Dead) (shim.Launch, error) {
+	w.ports.release(o.Replica) // nothing of the shim before runs any more
 	program, recipe, err := w.program(ctx, o)
 	if err != nil {
 		return shim.Launch{}, err

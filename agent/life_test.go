@@ -12,7 +12,7 @@ import (
 )
 
 func TestAReplicaFromItsOrderToItsEnd(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		g.start()
 		g.order(10, run(10))
 		s := g.shim()
@@ -55,7 +55,7 @@ func TestAReplicaFromItsOrderToItsEnd(t *testing.T) {
 }
 
 func TestTransitionsNameTheOrderThatTheyAnswer(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		g.start()
 		g.order(10, run(10))
 		g.shim().phase(shim.Ready)
@@ -73,7 +73,7 @@ func TestTransitionsNameTheOrderThatTheyAnswer(t *testing.T) {
 
 // TestCrashLoop: restarts are counted, each exit is reported with its code and last lines, and the end of trying is failed.
 func TestCrashLoop(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		g.start()
 		g.order(10, run(10))
 		for n := 1; n <= 2; n++ {
@@ -104,7 +104,7 @@ func TestCrashLoop(t *testing.T) {
 }
 
 func TestStuckHoldsItsCards(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		g.start()
 		g.order(10, run(10))
 		g.order(20, stop(20))
@@ -120,7 +120,7 @@ func TestStuckHoldsItsCards(t *testing.T) {
 }
 
 func TestConditionalDrainIsWithdrawn(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		g.start()
 		g.order(10, run(10))
 		g.shim().phase(shim.Ready)
@@ -151,7 +151,7 @@ func TestWhatANodeDoesNotAllowFails(t *testing.T) {
 		"shim":    {rig: func(g *rig) { g.maker.startErr = func(shim.Launch) error { return errors.New("no room") } }, want: "does not start: no room"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(g *rig) {
+			inBubble(t, func(t *testing.T, g *rig) {
 				if c.rig != nil {
 					c.rig(g)
 				}
@@ -181,7 +181,7 @@ func TestWhatANodeDoesNotAllowFails(t *testing.T) {
 }
 
 func TestShimThatStartedAfterAllIsKept(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		g.start()
 		g.maker.startErr = func(l shim.Launch) error {
 			g.maker.startErr = func(shim.Launch) error { return nil }

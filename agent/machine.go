@@ -164,7 +164,7 @@ func (m *machine) watchOffers(ctx context.Context) error {
 func (m *machine) ask(ctx context.Context) {
 	var offers []fleet.EngineOffer
 	for _, d := range m.cfg.Drivers {
-		engine, allowed := m.cfg.engine(d.Name())
+		engine, allowed := m.cfg.Engines[d.Name()]
 		if !allowed {
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -23,18 +24,23 @@ type ports struct {
 
 	mu    sync.Mutex
 	owner map[int]string // port → replica
+	own   map[string]int // replica → the port of its engine
 }
 
 func newPorts(c *Config) *ports {
-	return &ports{network: c.Network, bind: c.EngineBind, span: c.EnginePorts, owner: make(map[int]string)}
+	return &ports{network: c.Network, bind: c.EngineBind, span: c.EnginePorts, owner: make(map[int]string), own: make(map[string]int)}
 }
 
-// take gives n ports that are free now, on loopback and on the node's address, and takes back those that the replica had. It prefers others: what
-// is left of the start before may still listen on its own.
+// take gives n ports, the first of them for the engine. A shard's engine keeps its port from start to start, since its door knows it by that;
+// the others are new if they can be, because what is left of the start before may still listen on its own.
 func (p *ports) take(ctx context.Context, replica string, n int) ([]int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	out := p.find(ctx, "", n, nil)
+	var out []int
+	if port, ok := p.own[replica]; ok {
+		out = append(out, port)
+	}
+	out = p.find(ctx, "", n, out)
 	out = p.find(ctx, replica, n, out)
 	if len(out) < n {
 		return nil, fmt.Errorf("only %d of the ports %s are free, and %d are needed: widen engine_ports", len(out), p.span, n)
@@ -43,13 +49,14 @@ func (p *ports) take(ctx context.Context, replica string, n int) ([]int, error) 
 	for _, port := range out {
 		p.owner[port] = replica
 	}
+	p.own[replica] = out[0]
 	return out, nil
 }
 
 // find adds free ports of one owner ("": of none) until there are n.
 func (p *ports) find(ctx context.Context, owner string, n int, out []int) []int {
 	for port := p.span.Last; port >= p.span.First && len(out) < n; port-- {
-		if p.owner[port] == owner && p.free(ctx, "127.0.0.1", port) && p.free(ctx, p.bind, port) {
+		if p.owner[port] == owner && !slices.Contains(out, port) && p.free(ctx, "127.0.0.1", port) && p.free(ctx, p.bind, port) {
 			out = append(out, port)
 		}
 	}
@@ -68,13 +75,22 @@ func (p *ports) free(ctx context.Context, host string, port int) bool {
 func (p *ports) keep(replica string, program shim.Program) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, addr := range []string{program.Engine, program.Master} {
-		if _, text, err := net.SplitHostPort(addr); err == nil {
-			if port, err := strconv.Atoi(text); err == nil {
-				p.owner[port] = replica
-			}
-		}
+	if port, ok := portOf(program.Master); ok {
+		p.owner[port] = replica
 	}
+	if port, ok := portOf(program.Engine); ok {
+		p.owner[port], p.own[replica] = replica, port
+	}
+}
+
+// portOf is the port of "host:port"; an engine on a unix socket has none.
+func portOf(addr string) (int, bool) {
+	_, text, err := net.SplitHostPort(addr)
+	if err != nil {
+		return 0, false
+	}
+	port, err := strconv.Atoi(text)
+	return port, err == nil
 }
 
 // release gives back everything that a replica has.
@@ -90,4 +106,5 @@ func (p *ports) drop(replica string) {
 			delete(p.owner, port)
 		}
 	}
+	delete(p.own, replica)
 }

@@ -40,6 +40,9 @@ func (k *keeper) report(st shim.Status, o wire.Order) {
 	k.said.lived, k.said.restarts, k.said.exit = true, st.Restarts, exitAt(st)
 	switch st.Phase {
 	case shim.Starting:
+		if rank == 0 && st.Master == "" && k.gang() {
+			break // it is about to say where the ranks meet; without that the others cannot start
+		}
 		m := milestone{order: st.Order, start: st.Start, restarts: st.Restarts, exit: exitAt(st), master: st.Master}
 		if st.Door != nil {
 			m.door = *st.Door

@@ -14,7 +14,7 @@ import (
 // TestRestartFindsItsShims: an agent that comes back adopts what runs, registers it before anything else, flaps nothing, and a later stop really
 // ends it.
 func TestRestartFindsItsShims(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		g.start()
 		g.order(10, run(10))
 		g.shim().phase(shim.Ready)
@@ -47,7 +47,7 @@ func TestRestartFindsItsShims(t *testing.T) {
 }
 
 func TestDeadShimFoundIsStartedAgain(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		g.start()
 		g.order(10, run(10))
 		g.shim().phase(shim.Ready)
@@ -68,7 +68,7 @@ func TestDeadShimFoundIsStartedAgain(t *testing.T) {
 }
 
 func TestDeadShimIsStartedAgainAtOnce(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		g.start()
 		g.order(10, run(10))
 		g.shim().die()
@@ -80,7 +80,7 @@ func TestDeadShimIsStartedAgainAtOnce(t *testing.T) {
 }
 
 func TestDeadShimThatWasToStop(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		g.start()
 		g.order(10, run(10))
 		g.order(20, stop(20))
@@ -94,7 +94,7 @@ func TestDeadShimThatWasToStop(t *testing.T) {
 }
 
 func TestDeadStuckShimStaysClaimed(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		g.start()
 		g.order(10, run(10))
 		s := g.shim()
@@ -122,7 +122,7 @@ func TestDeadStuckShimStaysClaimed(t *testing.T) {
 // TestWithoutPeers: single-node replicas whose last order was to run are started from disk after 60 s of silence, with the door they had; a gang
 // is not, nor one that was to stop.
 func TestWithoutPeers(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		named := func(id string) func(*wire.Order) { return func(o *wire.Order) { o.Replica = id } }
 		g.start()
 		g.order(10, run(10), run(10, named("r-1.10.2"), rank(0, "", 1)), run(10, named("r-1.10.3")))
@@ -153,7 +153,7 @@ func TestWithoutPeers(t *testing.T) {
 
 // TestAskFirst: while a peer with a leader answers, an order from disk starts nothing by itself.
 func TestAskFirst(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		g.start()
 		g.order(10, run(10))
 		g.stop()
@@ -174,7 +174,7 @@ func TestAskFirst(t *testing.T) {
 }
 
 func TestStopEnginesOnExit(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		g.adjust = func(c *agent.Config) { c.StopEnginesOnExit = true }
 		g.start()
 		g.order(10, run(10))
@@ -194,7 +194,7 @@ func TestStopEnginesOnExit(t *testing.T) {
 }
 
 func TestStopEnginesOnExitKillsWhatDoesNotEnd(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		g.adjust = func(c *agent.Config) { c.StopEnginesOnExit = true }
 		g.start()
 		g.order(10, run(10))
@@ -207,7 +207,7 @@ func TestStopEnginesOnExitKillsWhatDoesNotEnd(t *testing.T) {
 }
 
 func TestOneAgentADirectory(t *testing.T) {
-	inBubble(t, func(g *rig) {
+	inBubble(t, func(t *testing.T, g *rig) {
 		g.start()
 		second, err := agent.New(g.config())
 		if err != nil {

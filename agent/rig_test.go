@@ -45,14 +45,14 @@ type rig struct {
 	running chan error
 }
 
-func inBubble(t *testing.T, test func(*rig)) {
+func inBubble(t *testing.T, test func(*testing.T, *rig)) {
 	t.Helper()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		g := &rig{t: t, host: memnet.New(1).Host(host), dir: dir, began: time.Now(), maker: newMaker(), peers: newPeers(), cards: newCards(2),
 			driver: &driver{}, log: &logBuffer{}, adjust: func(*agent.Config) {}}
 		defer g.stop()
-		test(g)
+		test(t, g)
 	})
 }
 

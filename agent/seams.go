@@ -47,7 +47,7 @@ type LaunchInput struct {
 	GPUs []int
 	// All is every card of the machine, for memory and UUIDs.
 	All []fleet.GPU
-	// Port is a free TCP port on 127.0.0.1 for an engine that cannot listen on a unix socket.
+	// Port is a free TCP port on 127.0.0.1 for an engine that cannot listen on a unix socket; the same for each start under one shim.
 	Port int
 	// Ports are four more free ports on BindHost for what else the engine opens to itself and to the other ranks (NCCL, ZeroMQ, …).
 	Ports []int
