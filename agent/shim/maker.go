@@ -51,6 +51,8 @@ type Dead struct {
 	Launch Launch
 	// Last is the last status that it recorded; its Door, Order, Start, Restarts and Phase are what it had.
 	Last Status
+	// Newest is the newest order that it took after its launch; nil: none.
+	Newest *Order
 	// Stopping says that its newest order was to stop.
 	Stopping bool
 	// Stuck says that something of its engine could not be ended; the card is not free.
@@ -58,11 +60,22 @@ type Dead struct {
 	Forget func() error
 }
 
-// Again gives the launch that continues a dead shim: the same door, and the exit counted as a restart.
+// Continue fills in the newest order that the shim took, nil for none.
+func (d *Dead) Continue(o *Order) {
+	d.Newest = o
+	d.Stopping = o != nil && o.Action == wire.ActionStop
+}
+
+// Again gives the launch that continues a dead shim: its newest order, the same door, and the exit counted as a restart.
 func (d Dead) Again() Launch {
 	l := d.Launch
 	l.Shim, l.Door = 0, d.Last.Door
-	l.Order.ID, l.Order.Start = d.Last.Order, d.Last.Start
+	if o := d.Newest; o != nil {
+		l.Order = o.Order
+		if o.Program != nil {
+			l.Program = *o.Program
+		}
+	}
 	l.Restarts = d.Last.Restarts + 1
 	l.Exit = &fleet.Exit{Code: -1, Signal: "SIGKILL"}
 	return l

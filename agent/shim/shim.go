@@ -172,8 +172,14 @@ func (s *Shim) newestOrder() Order {
 	return s.newest
 }
 
-// Stopping says whether the newest order is to stop.
-func (s *Shim) Stopping() bool { return s.newestOrder().Action == wire.ActionStop }
+// Newest gives the newest order taken after the launch, or nil.
+func (s *Shim) Newest() *Order {
+	o := s.newestOrder()
+	if o.ID == s.cfg.Launch.Order.ID {
+		return nil
+	}
+	return &o
+}
 
 // Closable says why the shim cannot be closed yet, or nil: nothing of its engine is left.
 func (s *Shim) Closable() error {

@@ -116,10 +116,12 @@ func (n *Node) Find(context.Context) (shim.Found, error) {
 		r := n.shims[number]
 		select {
 		case <-r.done:
-			f.Dead = append(f.Dead, shim.Dead{Launch: r.shim.Launch(), Last: r.last, Stopping: r.shim.Stopping(), Forget: func() error {
+			d := shim.Dead{Launch: r.shim.Launch(), Last: r.last, Forget: func() error {
 				n.forget(number)
 				return nil
-			}})
+			}}
+			d.Continue(r.shim.Newest())
+			f.Dead = append(f.Dead, d)
 		default:
 			f.Live = append(f.Live, handle{n, r})
 		}

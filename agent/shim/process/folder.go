@@ -1,0 +1,125 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/agent/shim"
+	"berth/internal/durable"
+)
+
+// Files of a shim's folder. The agent writes launch.json once; the shim writes the others.
+const (
+	launchFile = "launch.json" // shim.Launch
+	orderFile  = "order.json"  // the newest order taken, before it was acted on
+	stateFile  = "state.json"  // state
+	lockFile   = "lock"        // locked while the shim lives
+	socketFile = "shim.sock"
+	logFile    = "shim.log" // of the shim itself
+
+	folderVersion = 1
+)
+
+// state is what a shim records of itself, for an agent that finds it dead.
+type state struct {
+	Shim   ident       `json:"shim"`
+	Engine ident       `json:"engine"`          // the engine started last; it leads its session
+	Group  string      `json:"group,omitempty"` // cgroup; the engine's is below it
+	Status shim.Status `json:"status"`
+}
+
+// folder is one shim's place on disk.
+type folder string
+
+func (f folder) file(name string) string { return filepath.Join(string(f), name) }
+
+func (f folder) launch() (l shim.Launch, err error) {
+	err = durable.ReadJSON(f.file(launchFile), folderVersion, &l)
+	return l, err
+}
+
+// state gives what the shim recorded; a shim that died at once has recorded nothing.
+func (f folder) state() (s state, err error) {
+	err = durable.ReadJSON(f.file(stateFile), folderVersion, &s)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return s, err
+}
+
+// order gives the newest order that the shim took after its launch, if any.
+func (f folder) order() (o *shim.Order, err error) {
+	var got shim.Order
+	err = durable.ReadJSON(f.file(orderFile), folderVersion, &got)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return &got, err
+}
+
+// goneEvery is the time between looks at the lock of a shim that is ending; it takes a few milliseconds.
+const goneEvery = 2 * time.Millisecond
+
+var errHeld = errors.New("locked")
+
+// lock takes the folder's lock, or fails with errHeld while a shim has it.
+func (f folder) lock() (*os.File, error) {
+	file, err := os.OpenFile(f.file(lockFile), os.O_CREATE|os.O_RDWR, durable.FileMode)
+	if err != nil {
+		return nil, fmt.Errorf("lock of a shim: %w", err)
+	}
+	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = errHeld
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// gone waits until the shim that holds the lock file has ended, wherever its folder is by then.
+func gone(ctx context.Context, lock *os.File) error {
+	tick := time.NewTicker(goneEvery)
+	defer tick.Stop()
+	for unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// dead says whether no shim holds the folder.
+func (f folder) dead() bool {
+	if _, err := os.Stat(string(f)); err != nil {
+		return true
+	}
+	file, err := f.lock()
+	if err != nil {
+		return false
+	}
+	_ = file.Close()
+	return true
+}
+
+// tree is what may be left of the engine of a shim that is dead.
+func (f folder) tree() (tree, error) {
+	s, err := f.state()
+	t := tree{mark: engineMark + string(f), leader: s.Engine}
+	if s.Group != "" && s.Shim.thisBoot() {
+		g := group(s.Group)
+		t.group = &g
+	}
+	return t, err
+}
