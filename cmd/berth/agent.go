@@ -36,7 +36,7 @@ type agentFlags struct {
 }
 
 func agentCmd() *cobra.Command {
-	f := &agentFlags{process: newCommon("agent")}
+	f := &agentFlags{common: newCommon("agent")}
 	c := &cobra.Command{
 		Use: "agent", Short: "run the agent of a GPU node", Args: cobra.NoArgs,
 		Long: "Run the agent of a GPU node: it measures the cards, runs the engines that the peers order, and reports. Engines go on when it ends.",

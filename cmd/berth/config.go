@@ -57,14 +57,14 @@ func checkFile(role, path string) error {
 func checkRole(role, path string) error {
 	switch role {
 	case "peer":
-		f := &peerFlags{process: newCommon(role)}
+		f := &peerFlags{common: newCommon(role)}
 		c := &cobra.Command{}
 		f.add(c)
 		f.config = path
 		_, err := f.resolve(c)
 		return err
 	case "agent":
-		f := &agentFlags{process: newCommon(role)}
+		f := &agentFlags{common: newCommon(role)}
 		c := &cobra.Command{}
 		f.add(c)
 		f.config = path
@@ -74,7 +74,7 @@ func checkRole(role, path string) error {
 		}
 		return err
 	case "router":
-		f := &routerFlags{process: newCommon(role)}
+		f := &routerFlags{common: newCommon(role)}
 		c := &cobra.Command{}
 		f.add(c)
 		f.config = path

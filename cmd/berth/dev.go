@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"berth/consensus/raftmetrics"
 	"berth/dev"
 	"berth/internal/ops"
 	"berth/internal/run"
@@ -31,6 +32,9 @@ func devCmd() *cobra.Command {
 				return err
 			}
 			defer os.RemoveAll(dir)
+			if err := raftmetrics.Off(log); err != nil {
+				return err
+			}
 			cfg := dev.Small(dir, log)
 			cfg.Peers, cfg.Nodes, cfg.Routers, cfg.GPUs = peers, nodes, routers, gpus
 			return runDev(c, cfg, log)
@@ -40,7 +44,7 @@ func devCmd() *cobra.Command {
 	c.Flags().IntVar(&nodes, "nodes", 4, "how many nodes, two on each fabric")
 	c.Flags().IntVar(&gpus, "gpus", 8, "how many simulated GPUs a node")
 	c.Flags().IntVar(&routers, "routers", 2, "how many routers")
-	c.Flags().StringVar(&level, "log-level", "warn", "debug, info, warn or error")
+	c.Flags().StringVar(&level, "log-level", "error", "debug, info, warn or error")
 	c.Flags().StringVar(&format, "log-format", ops.FormatText, "text or json")
 	return c
 }

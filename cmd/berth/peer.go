@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"berth/consensus"
+	"berth/consensus/raftmetrics"
 	"berth/internal/release"
 	"berth/peer"
 )
@@ -19,7 +20,7 @@ type peerFlags struct {
 }
 
 func peerCmd() *cobra.Command {
-	f := &peerFlags{process: newCommon("peer")}
+	f := &peerFlags{common: newCommon("peer")}
 	c := &cobra.Command{
 		Use: "peer", Short: "run one server of the control plane", Args: cobra.NoArgs,
 		Long: "Run one server of the control plane. Three or five of them form a cluster; start each with the same --bootstrap-expect and --join.\n" +
@@ -29,6 +30,11 @@ func peerCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			figures, err := raftmetrics.Install()
+			if err != nil {
+				return err
+			}
+			cfg.Ops.Registry().MustRegister(figures)
 			return f.run(c, cfg.Ops, func(ctx context.Context, log *slog.Logger) error {
 				cfg.Log, cfg.Fatal = log, fatal(log)
 				p, err := peer.New(cfg)

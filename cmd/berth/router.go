@@ -22,7 +22,7 @@ type routerFlags struct {
 }
 
 func routerCmd() *cobra.Command {
-	f := &routerFlags{process: newCommon("router")}
+	f := &routerFlags{common: newCommon("router")}
 	c := &cobra.Command{
 		Use: "router", Short: "run an OpenAI-compatible router", Args: cobra.NoArgs,
 		Long: "Run an OpenAI-compatible router: it sends each request to a replica of its model, streams the answer, and reports what was used.\n" +

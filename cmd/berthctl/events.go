@@ -22,8 +22,8 @@ func (a *app) listEvents(ctx context.Context, c *client.Client, keep func(wire.E
 			kept = append(kept, e)
 		}
 	}
-	return rows(a, kept, "AT INDEX KIND WHO TEXT", func(e wire.Event) []any {
-		return []any{e.At.Std().Format("2006-01-02T15:04:05Z"), e.Index, e.Kind, e.Who, e.Text}
+	return rows(a, kept, "AT INDEX KIND OBJECT WHO TEXT", func(e wire.Event) []any {
+		return []any{e.At.Std().Format("2006-01-02T15:04:05Z"), e.Index, e.Kind, object(e), e.Who, e.Text}
 	})
 }
 
@@ -50,11 +50,24 @@ func (a *app) followEvents(ctx context.Context, c *client.Client, keep func(wire
 		case a.json:
 			fmt.Fprintln(a.out, data)
 		default:
-			fmt.Fprintf(a.out, "%s  %-8s %-20s %s\n", e.At.Std().Format("15:04:05"), cell(e.Index), e.Kind, e.Text)
+			fmt.Fprintf(a.out, "%s  %-8s %-10s %s: %s\n", e.At.Std().Format("15:04:05"), cell(e.Index), e.Kind, cell(object(e)), e.Text)
 		}
 	}
 	if ctx.Err() != nil {
 		return nil // interrupted: that is how following ends
 	}
 	return sc.Err()
+}
+
+// object names what an event is about, the most particular first.
+func object(e wire.Event) string {
+	switch {
+	case e.Replica != "" && e.Model != "":
+		return e.Replica + " of " + e.Model
+	case e.Replica != "":
+		return e.Replica
+	case e.Model != "":
+		return e.Model
+	}
+	return e.Node
 }

@@ -266,7 +266,7 @@ func (a *app) modelExplain() *cobra.Command {
 			if err != nil || a.json {
 				return orJSON(a, r, err)
 			}
-			if r.Reason == "" {
+			if r.Short == 0 {
 				fmt.Fprintf(a.out, "%s has the replicas that it wants\n", args[0])
 				return nil
 			}
