@@ -72,6 +72,11 @@ func (h *handler) carry(w http.ResponseWriter, r *http.Request, rt *route, id st
 	}
 	defer wanted.body.free()
 	x.want = wanted
+	if !wanted.body.whole() {
+		// An engine may answer while its connection still has the end of the body to send. net/http's server would then
+		// take the body away, and with it the answer.
+		_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/2 always is
+	}
 	h.budget.deposit()
 	x.run()
 	if x.broken {

@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"berth/router/openai"
@@ -41,16 +42,16 @@ func (in *intake) read(w http.ResponseWriter, r *http.Request, rt *route) (*want
 		b.head = make([]byte, 0, min(r.ContentLength, in.keep)+1) // one more, so that the end is seen without growing
 	}
 	f := &filler{body: b, source: source, keep: in.keep}
-	media, params, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	boundary, isForm := formBoundary(r.Header.Get("Content-Type"))
 	var wanted *want
 	var bad *openai.Error
-	switch isForm := media == "multipart/form-data"; {
+	switch {
 	case isForm != rt.form && rt.form:
 		bad = badRequest(rt.path+" takes a multipart form (Content-Type: multipart/form-data)", "")
 	case isForm != rt.form:
 		bad = badRequest(rt.path+" takes a JSON object, not a multipart form", "")
 	case isForm:
-		wanted, bad = readForm(f, params["boundary"])
+		wanted, bad = readForm(f, boundary)
 	default:
 		wanted, bad = readJSON(f)
 	}
@@ -62,6 +63,15 @@ func (in *intake) read(w http.ResponseWriter, r *http.Request, rt *route) (*want
 		return nil, bad
 	}
 	return wanted, nil
+}
+
+// formBoundary says whether a content type is that of a form. Anything else is taken for JSON, whatever it calls itself.
+func formBoundary(contentType string) (string, bool) {
+	if len(contentType) < 10 || !strings.EqualFold(contentType[:10], "multipart/") {
+		return "", false
+	}
+	media, params, err := mime.ParseMediaType(contentType)
+	return params["boundary"], err == nil && media == "multipart/form-data"
 }
 
 func readJSON(f *filler) (*want, *openai.Error) {

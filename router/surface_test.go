@@ -175,6 +175,27 @@ func TestBadBodies(t *testing.T) {
 	})
 }
 
+// TestAnswerMayBeginBeforeALargeBodyEnds: an early answer does not cost the rest of the upload, nor that the answer.
+func TestAnswerMayBeginBeforeALargeBodyEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, nil)
+		c.set(model("m", c.engine("a", "10.0.0.1", func(w http.ResponseWriter, r *http.Request) {
+			_ = http.NewResponseController(w).EnableFullDuplex()
+			first, _ := io.CopyN(io.Discard, r.Body, 3<<20-200_000) // what is left is less than net/http discards by itself
+			w.WriteHeader(http.StatusOK)
+			w.(http.Flusher).Flush()
+			time.Sleep(time.Second)
+			rest, err := io.Copy(io.Discard, r.Body)
+			fmt.Fprint(w, first+rest, " ", err)
+		})))
+		body := `{"model":"m","x":"` + strings.Repeat("y", 3<<20) + `"}`
+		if a := c.post(chatPath, body); a.body != fmt.Sprint(len(body), " <nil>") || a.err != nil {
+			t.Errorf("%d %s %v, want %d", a.status, a.body, a.err, len(body))
+		}
+		c.settled("a")
+	})
+}
+
 func TestSlowAndHalfBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, func(c *Config) { c.BodyIdle = 5 * time.Second })

@@ -126,6 +126,22 @@ func TestShutDoorIsAskedAgain(t *testing.T) {
 	})
 }
 
+// TestPauseThatBeginsWhileOthersWait: they get the replica when its pause ends, though nobody else comes or goes then.
+func TestPauseThatBeginsWhileOthersWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := row("m", ready("a"))
+		r.Serve.MaxInFlight = 1
+		b := newBench(t, r)
+		first := b.get("m", nil)
+		time.AfterFunc(10*time.Second, func() { first.Release(Shut) })
+		start := time.Now()
+		b.get("m", nil).Release(Served)
+		if d := time.Since(start); d > 10*time.Second+shutPause+lookAgain {
+			t.Errorf("waited %v", d)
+		}
+	})
+}
+
 func TestWrongKeyIsDroppedUntilTheNextTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, row("m", ready("a"), ready("b")))

@@ -88,6 +88,9 @@ func (m *model) serveWaiting() {
 	})
 }
 
+// lookAgain is how often a request that waits looks by itself: a replica's pause may have begun after it began to wait.
+const lookAgain = time.Second
+
 // wait waits for a grant.
 func (m *model) wait(ctx context.Context, w *waiter) (Lease, error) {
 	began := time.Now()
@@ -115,7 +118,11 @@ func (m *model) wait(ctx context.Context, w *waiter) (Lease, error) {
 			}
 			beat = now.Add(w.hint.WaitingEvery)
 		}
-		timer.Reset(time.Until(earliest(deadline, look, beat, w.hint.Waiting != nil)))
+		next := earliest(deadline, look, now.Add(lookAgain))
+		if w.hint.Waiting != nil {
+			next = earliest(next, beat)
+		}
+		timer.Reset(time.Until(next))
 	}
 }
 
@@ -133,14 +140,14 @@ func (m *model) look(w *waiter) (deadline, next time.Time) {
 	return w.arrived.Add(m.row.Serve.Queue.Timeout.Std()), next
 }
 
-func earliest(deadline, look, beat time.Time, beats bool) time.Time {
-	if !look.IsZero() && look.Before(deadline) {
-		deadline = look
+// earliest returns the first of the times that are set.
+func earliest(first time.Time, more ...time.Time) time.Time {
+	for _, t := range more {
+		if !t.IsZero() && t.Before(first) {
+			first = t
+		}
 	}
-	if beats && beat.Before(deadline) {
-		deadline = beat
-	}
-	return deadline
+	return first
 }
 
 // leave takes the waiter out of the queue. If it was granted a replica at the same moment, that is given back.
