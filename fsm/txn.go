@@ -109,21 +109,26 @@ func (tx *txn) dropNames(m *fleet.Model) {
 	}
 }
 
-// putNode writes a node's row. An agent's orders name the addresses of all ranks, so a new address is news to every node of its replicas.
+// putNode writes a node's row.
 func (tx *txn) putNode(n *fleet.Node) {
 	old, known := tx.nodes.get(n.Name)
+	if !known {
+		old = &fleet.Node{} // a forgotten node that comes back may still have a rank of a replica that is being ended
+	}
 	tx.indexNode(n)
 	tx.changed |= Nodes
-	if !known {
-		return
-	}
 	if old.Unreachable != n.Unreachable {
 		tx.touch(feedTable)
 	}
 	if rankHost(old) != rankHost(n) {
-		for _, r := range tx.byNode.rows(key(n.Name, "")) {
-			tx.touchOrders(r)
-		}
+		tx.touchRanks(n.Name)
+	}
+}
+
+// touchRanks tells every agent that shares a replica with the node: orders name the addresses of all ranks.
+func (tx *txn) touchRanks(node string) {
+	for _, r := range tx.byNode.rows(key(node, "")) {
+		tx.touchOrders(r)
 	}
 }
 
@@ -138,6 +143,10 @@ func (tx *txn) delNode(n *fleet.Node) {
 	tx.nodeIDs.del(n.ID)
 	tx.feeds.del(ordersFeed(n.Name))
 	tx.changed |= Nodes
+	tx.touchRanks(n.Name)
+	if n.Unreachable {
+		tx.touch(feedTable) // what was lost with it is so no more
+	}
 }
 
 // putReplica writes a replica's row and everything that is derived from it.
