@@ -30,6 +30,8 @@ type agent struct {
 	shards map[string]*shard // by replica
 	used   map[string]time.Time
 	mute   bool // sends no heartbeat
+	broken bool // every engine fails at its start
+	starts int  // run orders taken
 }
 
 type shard struct {
@@ -152,6 +154,8 @@ func (a *agent) obey(ctx context.Context, o wire.Order) {
 	a.mu.Unlock()
 	switch {
 	case !isNew:
+	case o.Action == wire.ActionRun && a.fails():
+		a.say(ctx, o, wire.Transition{To: wire.BecameFailed, Shim: 1, Reason: "no such weights", Released: true})
 	case o.Action == wire.ActionRun:
 		a.say(ctx, o, wire.Transition{To: wire.BecameStarting, Shim: 1, Door: &fleet.Door{Address: a.name + ":20000", Key: "k"}})
 		pause(ctx, time.Second)
@@ -166,6 +170,14 @@ func (a *agent) obey(ctx context.Context, o wire.Order) {
 		s.stopped = true
 		a.mu.Unlock()
 	}
+}
+
+// fails counts a start and says whether it is to fail.
+func (a *agent) fails() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.starts++
+	return a.broken
 }
 
 // say reports one step until somebody takes it.

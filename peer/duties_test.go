@@ -245,6 +245,7 @@ func TestScaledDownReplicaLeavesAndDeletedModelGoes(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.until(20*time.Second, "the model is gone", func() bool { _, there := leader.State().Model("m"); return !there && all() == 0 })
+		time.Sleep(time.Second) // history is written down a little later
 		var texts []string
 		events, _ := leader.board.Events(0)
 		for _, e := range events {

@@ -11,6 +11,10 @@ import (
 	"berth/fsm"
 )
 
+// historyPace is how long changes are collected before they are written down: a look at all rows for each of a thousand changes a second would
+// be most of what a peer does.
+const historyPace = 50 * time.Millisecond
+
 // history writes down what changes in the state, by comparing each state with the one before. It sees what became of the entries and not the
 // entries themselves, so it is true after a snapshot was installed, too.
 type history struct {
@@ -26,6 +30,7 @@ func (h *history) run(ctx context.Context) error {
 			return nil
 		case <-was.Watch():
 		}
+		pause(ctx, historyPace)
 		is := h.state()
 		h.compare(was, is)
 		was = is
