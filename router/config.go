@@ -11,7 +11,6 @@ import (
 	"berth/fleet"
 	"berth/fleet/wire"
 	"berth/internal/listen"
-	"berth/router/pool"
 )
 
 // Source is where the routing table comes from: any peer.
@@ -40,7 +39,9 @@ type Config struct {
 	Source  Source
 	Sink    Sink
 	Logger  *slog.Logger // default: none
-	Clock   pool.Clock   // goes on during suspend; default: the kernel's boot-time clock
+	// Clock tells the time since an arbitrary, fixed moment and goes on while the machine is suspended. It is read once a
+	// tick. Default: the kernel's boot-time clock.
+	Clock func() time.Duration
 
 	Tick    time.Duration // between reports; default 1 s
 	Wait    time.Duration // of a blocking query for the table; default 30 s

@@ -77,7 +77,7 @@ func unknown(name string) *Refusal {
 // take counts a request on the replica, now. The model's lock is held.
 func (m *model) take(r *replica) Lease {
 	r.inFlight++
-	r.used = stamp{at: m.pool.clock(), known: true}
+	r.used = stamp{at: m.pool.clock.now(), known: true}
 	l := Lease{Endpoint: r.Endpoint, model: m, replica: r}
 	if r.trouble.open() {
 		l.trial, r.trouble.trying = true, true
@@ -105,7 +105,7 @@ func (l *Lease) Release(v Verdict) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r.inFlight--
-	r.used = stamp{at: m.pool.clock(), known: true}
+	r.used = stamp{at: m.pool.clock.now(), known: true}
 	if v != Nothing && (v != Served || r.trouble.any()) || l.trial {
 		l.judge(v)
 	}

@@ -10,12 +10,9 @@ import (
 	"berth/fleet/wire"
 )
 
-// Clock tells the time since an arbitrary, fixed moment. It must go on while the machine is suspended.
-type Clock func() time.Duration
-
 // Pool routes by the newest table that it was given. It is safe for concurrent use.
 type Pool struct {
-	clock Clock
+	clock *clock
 	view  atomic.Pointer[view]
 
 	mu    sync.Mutex        // one Apply at a time
@@ -28,9 +25,10 @@ type view struct {
 	models map[string]*model // by name and by alias
 }
 
-// New makes a pool that has no table yet: it refuses everything as not ready.
-func New(clock Clock) *Pool {
-	return &Pool{clock: clock, known: make(map[string]*model)}
+// New makes a pool that has no table yet: it refuses everything as not ready. boot tells the time since an arbitrary,
+// fixed moment and must go on while the machine is suspended; it is read once per report.
+func New(boot func() time.Duration) *Pool {
+	return &Pool{clock: newClock(boot), known: make(map[string]*model)}
 }
 
 // Apply replaces the table. What is in flight stays counted on its replica, in the table or not; requests that wait for
@@ -100,7 +98,7 @@ type replica struct {
 	trouble  trouble
 }
 
-// stamp is a moment of the pool's clock, or the fact that there was none.
+// stamp is a moment of the clock, or the fact that there was none.
 type stamp struct {
 	at    time.Duration
 	known bool

@@ -11,12 +11,13 @@ import (
 // that was ever used. What was never used has no entry. now is a moment before the first look: a use that is not in
 // this answer is at or after it.
 func (p *Pool) Uses(after time.Duration, all bool) (now time.Duration, uses map[string]wire.Use) {
-	now, uses = p.clock(), make(map[string]wire.Use)
+	p.clock.look()
+	now, uses = p.clock.now(), make(map[string]wire.Use)
 	for _, m := range p.all() {
 		m.mu.Lock()
 		for r := range m.everything() {
 			if r.inFlight > 0 || r.used.known && (all || r.used.at >= after) {
-				uses[r.Replica] = wire.Use{Age: age(p.clock(), r).Seconds(), InFlight: r.inFlight}
+				uses[r.Replica] = wire.Use{Age: p.age(r).Seconds(), InFlight: r.inFlight}
 			}
 		}
 		m.mu.Unlock()
@@ -25,11 +26,11 @@ func (p *Pool) Uses(after time.Duration, all bool) (now time.Duration, uses map[
 }
 
 // age is how long the replica has not been used; what is in flight is used now.
-func age(now time.Duration, r *replica) time.Duration {
+func (p *Pool) age(r *replica) time.Duration {
 	if r.inFlight > 0 {
 		return 0
 	}
-	return max(now-r.used.at, 0)
+	return p.clock.age(r.used.at)
 }
 
 // Forget drops replicas that have left the table, have nothing in flight, and whose last use is before a moment of the
@@ -78,7 +79,7 @@ func (p *Pool) IdleFor(replica string) (time.Duration, bool) {
 		for r := range m.everything() {
 			if r.Replica == replica && r.used.known {
 				defer m.mu.Unlock()
-				return age(p.clock(), r), true
+				return p.age(r), true
 			}
 		}
 		m.mu.Unlock()
