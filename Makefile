@@ -46,6 +46,12 @@ vet: ## gofmt, go vet and staticcheck
 bench: ## every benchmark once, as ratios side by side where there is something to compare with
 	$(GO) test -run '^$$' -bench . -benchtime 200ms ./...
 
+.PHONY: deps
+deps: ## install what optional checks need: gcc, Node, npm (Debian's packages, as root) and the packages of demo/llamacpp
+	@command -v gcc >/dev/null || { apt-get update -q && apt-get install -qy gcc libc6-dev; }
+	@command -v npm >/dev/null || { apt-get update -q && apt-get install -qy nodejs npm; }
+	@test -d demo/llamacpp/node_modules || (cd demo/llamacpp && npm install --no-fund --no-audit)
+
 .PHONY: golden
 golden: ## rewrite the golden scripts and command lines; read the diff as prose
 	$(GO) test ./fsm ./agent/engine/... -rewrite
