@@ -24,6 +24,8 @@ type adapter struct {
 	// stopped keeps the state where it is: neither a later entry nor a snapshot may follow what could not be applied.
 	stopped atomic.Bool
 	seen    atomic.Uint64 // index of the last entry that came through here
+	// restored says that a snapshot was taken up whose index has not been seen yet: raft does not tell it here.
+	restored atomic.Bool
 
 	mu   sync.Mutex
 	wake chan struct{} // closed at the next entry or restore; nil while nobody waits
@@ -97,6 +99,7 @@ func (a *adapter) Restore(r io.ReadCloser) error {
 		a.fatal(fmt.Errorf("cannot take a snapshot: %w", err))
 		return err
 	}
+	a.restored.Store(true)
 	a.notify()
 	return nil
 }

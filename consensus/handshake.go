@@ -34,6 +34,8 @@ type hello struct {
 	Cluster string `json:"cluster,omitempty"` // empty: in none yet
 	From    string `json:"from"`
 	To      string `json:"to,omitempty"` // empty: whoever answers, for calls to an address without a known id
+	// Instance tells a peer that has dialled itself, by another name of its address, from a second peer of its id.
+	Instance string `json:"instance"`
 }
 
 // welcome says who answers, or why not.

@@ -2,6 +2,7 @@ package consensus
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log"
 	"log/slog"
@@ -36,7 +37,8 @@ func slogLevel(l hclog.Level) slog.Level {
 func (r *raftLogger) Log(level hclog.Level, msg string, args ...any) {
 	for i, a := range args { // hclog's lazy formats have no meaning for slog
 		if f, ok := a.(hclog.Format); ok && len(f) > 0 {
-			args[i] = f[0]
+			format, _ := f[0].(string)
+			args[i] = fmt.Sprintf(format, f[1:]...)
 		}
 	}
 	r.log.Log(context.Background(), slogLevel(level), r.name+": "+msg, args...)

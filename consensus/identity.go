@@ -42,7 +42,8 @@ type record struct {
 
 // identity is who this peer is. What it says it has said on disk before.
 type identity struct {
-	path string // empty: in memory
+	path     string // empty: in memory
+	instance string // of this start; tells this process from another of the same id
 
 	mu  sync.Mutex
 	rec record
@@ -50,9 +51,9 @@ type identity struct {
 
 func loadIdentity(dir, id string) (*identity, error) {
 	if dir == "" {
-		return &identity{rec: record{ID: id}}, nil
+		return &identity{instance: durable.NewID("i-"), rec: record{ID: id}}, nil
 	}
-	i := &identity{path: filepath.Join(dir, identityFile)}
+	i := &identity{path: filepath.Join(dir, identityFile), instance: durable.NewID("i-")}
 	err := durable.ReadJSON(i.path, identityVersion, &i.rec)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -199,17 +199,21 @@ func (n *Node) AppliedIndex() uint64 {
 	}
 	var l raft.Log
 	for next := at + 1; next <= sent; next++ {
-		err := n.store.backing.GetLog(next, &l)
+		err := n.logs.GetLog(next, &l)
 		if err == nil && (l.Type == raft.LogNoop || l.Type == raft.LogBarrier) {
 			at = next
 			continue
 		}
-		// An entry for the machine that it has not had yet, or one that a snapshot stands for.
-		if s := n.snapshotIndex(); s >= next {
-			at, next = s, s
-			continue
+		// An entry that the machine has not had yet, unless a snapshot was taken up in its place.
+		if err == nil && !n.adapter.restored.Load() {
+			break
 		}
-		break
+		s := n.snapshotIndex()
+		if s < next {
+			break
+		}
+		at, next = s, s
+		n.adapter.restored.Store(false)
 	}
 	storeMax(&n.passed, at)
 	return at

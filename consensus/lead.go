@@ -27,6 +27,13 @@ func (l *leadership) set(leading bool) {
 	l.changed = make(chan struct{})
 }
 
+// renew makes leadership that is held a new one, so that duties begin anew.
+func (l *leadership) renew() {
+	if _, leading, _ := l.get(); leading {
+		l.set(true)
+	}
+}
+
 func (l *leadership) get() (change uint64, leading bool, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

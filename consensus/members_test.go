@@ -205,6 +205,11 @@ func TestRestoreReachesEveryPeerInANewEpoch(t *testing.T) {
 		if _, err := leader.RestoreSnapshot(t.Context(), &file, false); err != nil {
 			t.Fatal(err)
 		}
+		time.Sleep(time.Second)
+		if leader.mu.Lock(); len(leader.terms) != 2 || leader.terms[0] != leader.terms[1] {
+			t.Errorf("duties ran in terms %v, want twice in one", leader.terms)
+		}
+		leader.mu.Unlock()
 		if now := leader.machine.State().Index(); !was.Before(now) || now.Epoch <= was.Epoch {
 			t.Errorf("index %v after %v", now, was)
 		}

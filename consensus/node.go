@@ -19,6 +19,7 @@ type Node struct {
 	files   *files
 	store   *guardedStore
 	port    *port
+	logs    raft.LogStore // store, behind raft's cache
 	adapter *adapter
 	ledger  *ledger
 	raft    *raft.Raft
@@ -102,6 +103,7 @@ func (n *Node) startRaft() error {
 	if err != nil {
 		return err
 	}
+	n.logs = cache
 	trans := newTransport(n.port, n.ledger, n.cfg)
 	n.raft, err = raft.NewRaft(n.cfg.raftConfig(notify), n.adapter, cache, n.store, n.files.snapshots, trans)
 	if err != nil {

@@ -100,7 +100,9 @@ func (p *port) handle(c *portConn) {
 		return
 	}
 	if refused := p.answer(c, kind, h); refused != nil {
-		p.complain(h.From+h.Cluster, "raft port: refused a peer", "peer", h.From, "from", c.RemoteAddr(), "error", refused)
+		if h.Instance != p.me.instance {
+			p.complain(h.From+h.Cluster, "raft port: refused a peer", "peer", h.From, "from", c.RemoteAddr(), "error", refused)
+		}
 		_ = c.Close()
 		return
 	}
@@ -223,7 +225,7 @@ func (p *port) dial(ctx context.Context, kind byte, to Candidate) (net.Conn, wel
 	}
 	defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })()
 	me := p.me.get()
-	w, err := greet(c, kind, hello{Cluster: me.Cluster, From: me.ID, To: to.ID})
+	w, err := greet(c, kind, hello{Cluster: me.Cluster, From: me.ID, To: to.ID, Instance: p.me.instance})
 	if err != nil {
 		_ = c.Close()
 		if fleet.CodeOf(err) == fleet.WrongCluster {

@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -76,18 +77,18 @@ func TestAdmit(t *testing.T) {
 		h    hello
 		want fleet.Code // empty: admitted
 	}{
-		"member":             {record{ID: "b", Cluster: "c-1"}, kindRaft, hello{"c-1", "a", "b"}, ""},
-		"own id":             {record{ID: "b", Cluster: "c-1"}, kindCall, hello{"c-1", "b", "b"}, fleet.DuplicateID},
-		"wrong door":         {record{ID: "b", Cluster: "c-1"}, kindRaft, hello{"c-1", "a", "c"}, fleet.Conflict},
-		"raft to nobody":     {record{ID: "b", Cluster: "c-1"}, kindRaft, hello{"c-1", "a", ""}, fleet.Conflict},
-		"foreign":            {record{ID: "b", Cluster: "c-1"}, kindRaft, hello{"c-2", "a", "b"}, fleet.WrongCluster},
-		"foreign call":       {record{ID: "b", Cluster: "c-1"}, kindCall, hello{"c-2", "a", ""}, fleet.WrongCluster},
-		"blank speaks raft":  {record{ID: "b", Cluster: "c-1"}, kindRaft, hello{"", "a", "b"}, fleet.WrongCluster},
-		"blank asks":         {record{ID: "b", Cluster: "c-1"}, kindCall, hello{"", "a", ""}, ""},
-		"to a blank":         {record{ID: "b"}, kindRaft, hello{"c-1", "a", "b"}, fleet.NotReady},
-		"to a promised one":  {record{ID: "b", Promise: promised}, kindRaft, hello{"c-1", "a", "b"}, ""},
-		"to one of another":  {record{ID: "b", Promise: promised}, kindRaft, hello{"c-2", "a", "b"}, fleet.NotReady},
-		"call to a promised": {record{ID: "b", Promise: promised}, kindCall, hello{"c-2", "a", "b"}, ""},
+		"member":             {record{ID: "b", Cluster: "c-1"}, kindRaft, hello{Cluster: "c-1", From: "a", To: "b"}, ""},
+		"own id":             {record{ID: "b", Cluster: "c-1"}, kindCall, hello{Cluster: "c-1", From: "b", To: "b"}, fleet.DuplicateID},
+		"wrong door":         {record{ID: "b", Cluster: "c-1"}, kindRaft, hello{Cluster: "c-1", From: "a", To: "c"}, fleet.Conflict},
+		"raft to nobody":     {record{ID: "b", Cluster: "c-1"}, kindRaft, hello{Cluster: "c-1", From: "a", To: ""}, fleet.Conflict},
+		"foreign":            {record{ID: "b", Cluster: "c-1"}, kindRaft, hello{Cluster: "c-2", From: "a", To: "b"}, fleet.WrongCluster},
+		"foreign call":       {record{ID: "b", Cluster: "c-1"}, kindCall, hello{Cluster: "c-2", From: "a", To: ""}, fleet.WrongCluster},
+		"blank speaks raft":  {record{ID: "b", Cluster: "c-1"}, kindRaft, hello{Cluster: "", From: "a", To: "b"}, fleet.WrongCluster},
+		"blank asks":         {record{ID: "b", Cluster: "c-1"}, kindCall, hello{Cluster: "", From: "a", To: ""}, ""},
+		"to a blank":         {record{ID: "b"}, kindRaft, hello{Cluster: "c-1", From: "a", To: "b"}, fleet.NotReady},
+		"to a promised one":  {record{ID: "b", Promise: promised}, kindRaft, hello{Cluster: "c-1", From: "a", To: "b"}, ""},
+		"to one of another":  {record{ID: "b", Promise: promised}, kindRaft, hello{Cluster: "c-2", From: "a", To: "b"}, fleet.NotReady},
+		"call to a promised": {record{ID: "b", Promise: promised}, kindCall, hello{Cluster: "c-2", From: "a", To: "b"}, ""},
 	} {
 		got := fleet.Code("")
 		if err := admit(c.me, c.kind, c.h); err != nil {
@@ -167,4 +168,38 @@ func TestValidateListsEverything(t *testing.T) {
 	if err := ok.Validate(); err != nil {
 		t.Error(err)
 	}
+}
+
+func FuzzReceive(f *testing.F) {
+	good, _ := encodeFrame(hello{Cluster: "c-1", From: "a", To: "b"})
+	f.Add(append([]byte("BRFT\x01R"), good...))
+	f.Add([]byte("BRFT\x01C\x00\x00\x00\x02{}"))
+	f.Add([]byte("GET / HTTP/1.1"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		kind, h, err := receive(bytes.NewReader(data))
+		if err == nil && (kind != kindRaft && kind != kindCall || !bytes.HasPrefix(data, []byte(portMagic))) {
+			t.Errorf("%q was taken for %q %+v", data, kind, h)
+		}
+	})
+}
+
+func TestAPeerThatDialsItselfIsNotADuplicate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.net.Host("peer-1", "192.0.2.1")
+		p := r.startAlone("peer-1")
+		at := Candidate{Address: "192.0.2.1:7301"} // its own, by another name
+		if _, err := p.Probe(t.Context(), at); fleet.CodeOf(err) != fleet.DuplicateID || strings.Contains(p.log.text(), "duplicate") {
+			t.Errorf("probe of itself: %v\n%s", err, p.log.text())
+		}
+		clone := &identity{instance: "another", rec: record{ID: "peer-1"}}
+		q := &port{me: clone, network: r.net.Host("elsewhere"), log: p.cfg.Log, conns: map[*portConn]struct{}{}}
+		if _, _, err := q.dial(t.Context(), kindCall, at); fleet.CodeOf(err) != fleet.DuplicateID {
+			t.Errorf("a second peer of one id: %v", err)
+		}
+		synctest.Wait()
+		if !strings.Contains(p.log.text(), "two peers were started") {
+			t.Errorf("nobody is told of the clone:\n%s", p.log.text())
+		}
+	})
 }

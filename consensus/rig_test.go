@@ -175,14 +175,20 @@ func (r *rig) write(p *peer, id string) {
 }
 
 func put(p *peer, id string) error {
+	_, err := putIndex(p, id)
+	return err
+}
+
+// putIndex commits one row and gives the index of its entry.
+func putIndex(p *peer, id string) (uint64, error) {
 	out, err := p.Propose(context.Background(), fsm.Meta{Request: id}, fsm.ServerAnnounce{Server: fleet.Server{ID: id, MaxLevel: 1}})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if out.Err != nil {
-		return out.Err
+		return 0, out.Err
 	}
-	return nil
+	return out.Index.N, nil
 }
 
 // same waits until all peers have applied what p has, and compares their states.

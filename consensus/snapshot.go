@@ -37,8 +37,8 @@ func (n *Node) SnapshotNow(ctx context.Context) error {
 // cannot be used is refused before anything changes: raft would panic on it. One of another cluster needs force, and
 // keeps the id of this one. The info is that of the file.
 //
-// Writes in flight end with fleet.OutcomeUnknown, and peers that lag are sent the snapshot. An error after the file was
-// accepted is OutcomeUnknown too.
+// Writes in flight end with fleet.OutcomeUnknown, peers that lag are sent the snapshot, and the duties of Lead begin
+// anew. An error after the file was accepted is OutcomeUnknown too.
 func (n *Node) RestoreSnapshot(ctx context.Context, r io.Reader, force bool) (wire.SnapshotInfo, error) {
 	if !n.IsLeader() {
 		return wire.SnapshotInfo{}, n.noLeader()
@@ -70,6 +70,7 @@ func (n *Node) RestoreSnapshot(ctx context.Context, r io.Reader, force bool) (wi
 	if err != nil {
 		return info, n.explain(err)
 	}
+	n.leadership.renew()
 	return info, n.barrier(ctx)
 }
 
