@@ -19,19 +19,20 @@ import (
 	"berth/fleet/wire"
 )
 
-// handle is the agent's hold on a shim's process. It keeps no connection open between calls.
+// handle is the agent's hold on a shim's process. It keeps no connection open between calls. The agent tells one handle
+// from another by ==, so it goes by its address.
 type handle struct {
 	folder folder
 	launch shim.Launch
 }
 
-var _ shim.Handle = handle{}
+var _ shim.Handle = (*handle)(nil)
 
 // Launch implements [shim.Handle].
-func (h handle) Launch() shim.Launch { return h.launch }
+func (h *handle) Launch() shim.Launch { return h.launch }
 
 // Status implements [shim.Handle].
-func (h handle) Status(ctx context.Context, after uint64) (st shim.Status, err error) {
+func (h *handle) Status(ctx context.Context, after uint64) (st shim.Status, err error) {
 	for { // the shim answers after half a minute at the latest, changed or not
 		path := "/status?after=" + strconv.FormatUint(after, 10)
 		if err = h.call(ctx, http.MethodGet, path, nil, &st); err == nil && st.Version <= after && ctx.Err() == nil {
@@ -50,18 +51,18 @@ func (h handle) Status(ctx context.Context, after uint64) (st shim.Status, err e
 const answerWithin = 500 * time.Millisecond
 
 // Order implements [shim.Handle].
-func (h handle) Order(ctx context.Context, o shim.Order) error {
+func (h *handle) Order(ctx context.Context, o shim.Order) error {
 	return h.call(ctx, http.MethodPost, "/order", o, &struct{}{})
 }
 
 // Reading implements [shim.Handle].
-func (h handle) Reading(ctx context.Context) (r wire.Reading, err error) {
+func (h *handle) Reading(ctx context.Context) (r wire.Reading, err error) {
 	err = h.call(ctx, http.MethodPost, "/reading", nil, &r)
 	return r, err
 }
 
 // Logs implements [shim.Handle].
-func (h handle) Logs(ctx context.Context, tail int, follow bool) (io.ReadCloser, error) {
+func (h *handle) Logs(ctx context.Context, tail int, follow bool) (io.ReadCloser, error) {
 	res, err := h.do(ctx, http.MethodGet, fmt.Sprintf("/logs?tail=%d&follow=%t", tail, follow), nil)
 	if err != nil {
 		return nil, err
@@ -70,7 +71,7 @@ func (h handle) Logs(ctx context.Context, tail int, follow bool) (io.ReadCloser,
 }
 
 // Kill implements [shim.Handle]. A shim that does not answer is killed itself, and then what it leaves.
-func (h handle) Kill(ctx context.Context) error {
+func (h *handle) Kill(ctx context.Context) error {
 	err := h.callLast(ctx, "/kill")
 	if err == nil || errors.Is(err, shim.ErrGone) {
 		return nil
@@ -90,7 +91,7 @@ func (h handle) Kill(ctx context.Context) error {
 }
 
 // awaitGone returns when the shim's process has ended.
-func (h handle) awaitGone(ctx context.Context) error {
+func (h *handle) awaitGone(ctx context.Context) error {
 	lock, err := os.Open(h.folder.file(lockFile))
 	if err != nil {
 		return err
@@ -100,10 +101,10 @@ func (h handle) awaitGone(ctx context.Context) error {
 }
 
 // Close implements [shim.Handle].
-func (h handle) Close(ctx context.Context) error { return h.callLast(ctx, "/close") }
+func (h *handle) Close(ctx context.Context) error { return h.callLast(ctx, "/close") }
 
 // callLast makes a call that ends the shim, and returns when its process has ended.
-func (h handle) callLast(ctx context.Context, path string) error {
+func (h *handle) callLast(ctx context.Context, path string) error {
 	lock, err := os.Open(h.folder.file(lockFile))
 	if err != nil {
 		return h.failed(err)
@@ -116,7 +117,7 @@ func (h handle) callLast(ctx context.Context, path string) error {
 }
 
 // call sends a request and reads the answer into out.
-func (h handle) call(ctx context.Context, method, path string, in, out any) error {
+func (h *handle) call(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
 		b, err := json.Marshal(in)
@@ -136,7 +137,7 @@ func (h handle) call(ctx context.Context, method, path string, in, out any) erro
 	return nil
 }
 
-func (h handle) do(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
+func (h *handle) do(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, "http://shim"+prefix+path, body)
 	if err != nil {
 		return nil, err
@@ -158,7 +159,7 @@ func (h handle) do(ctx context.Context, method, path string, body io.Reader) (*h
 }
 
 // failed tells a shim that is gone from one that does not answer.
-func (h handle) failed(err error) error {
+func (h *handle) failed(err error) error {
 	if h.folder.dead() {
 		return fmt.Errorf("shim %d of %s: %w", h.launch.Shim, h.launch.Order.Replica, shim.ErrGone)
 	}
@@ -166,7 +167,7 @@ func (h handle) failed(err error) error {
 }
 
 // dial reaches the socket through an open folder, since its path may be longer than the 107 bytes of a socket's.
-func (h handle) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+func (h *handle) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	dir, err := os.Open(string(h.folder))
 	if err != nil {
 		return nil, err
@@ -177,7 +178,7 @@ func (h handle) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 }
 
 // greet asks a shim who it is; an answer of another protocol is an error that says so.
-func (h handle) greet(ctx context.Context) error {
+func (h *handle) greet(ctx context.Context) error {
 	var got hello
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://shim/hello", nil)
 	if err != nil {

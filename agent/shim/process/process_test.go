@@ -47,6 +47,9 @@ func TestShimOutlivesItsAgent(t *testing.T) {
 		t.Fatalf("found %+v", found)
 	}
 	h := found.Live[0]
+	if again := h; again != h { // panics for a type that cannot be compared, and the agent compares
+		t.Fatal("a handle is not itself")
+	}
 	st := g.ready(h)
 	pid, err := strconv.Atoi(g.ask(st))
 	if err != nil {
@@ -190,7 +193,7 @@ func TestReusedPidIsLeftAlone(t *testing.T) {
 	if _, err := out.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	f := h.(handle).folder
+	f := h.(*handle).folder
 	s := recorded(t, h)
 	s.Shim.PID, s.Engine.PID = stranger.Process.Pid, stranger.Process.Pid
 	if err := durable.WriteJSON(f.file(stateFile), folderVersion, s); err != nil {
@@ -213,7 +216,7 @@ func TestLostFolderIsUnmanaged(t *testing.T) {
 	h := g.start(launch(t))
 	g.ready(h)
 	s := recorded(t, h)
-	f := h.(handle).folder
+	f := h.(*handle).folder
 	away := string(f) + ".away"
 	if err := os.Rename(string(f), away); err != nil {
 		t.Fatal(err)
@@ -305,7 +308,7 @@ func TestFilesAreTheOwnersAlone(t *testing.T) {
 	g := newRig(t)
 	h := g.start(launch(t))
 	g.ready(h)
-	f := h.(handle).folder
+	f := h.(*handle).folder
 	for _, name := range []string{launchFile, stateFile, lockFile, logFile} {
 		info, err := os.Stat(f.file(name))
 		if err != nil || info.Mode().Perm() != 0o600 {

@@ -75,7 +75,7 @@ func (p *Processes) Start(ctx context.Context, l shim.Launch) (shim.Handle, erro
 	if err := p.start(ctx, f, l); err != nil {
 		return nil, fmt.Errorf("shim of %s: %w", l.Order.Replica, err)
 	}
-	return handle{f, l}, nil
+	return &handle{f, l}, nil
 }
 
 // start prepares the folder, locked from the beginning, and hands the lock to the process.
@@ -212,7 +212,7 @@ func (p *Processes) look(ctx context.Context, f folder, found *shim.Found) error
 	l, err := f.launch()
 	switch {
 	case held && err == nil:
-		h := handle{f, l}
+		h := &handle{f, l}
 		if err := h.greet(ctx); err != nil {
 			p.cfg.Logger.Warn("a shim lives but does not answer", "shim", l.Shim, "replica", l.Order.Replica, "error", err)
 		}

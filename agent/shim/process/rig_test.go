@@ -304,7 +304,7 @@ func (e exit) running() bool {
 
 func recorded(t *testing.T, h shim.Handle) state {
 	t.Helper()
-	s, err := h.(handle).folder.state()
+	s, err := h.(*handle).folder.state()
 	if err != nil || s.Shim.PID == 0 || s.Engine.PID == 0 {
 		t.Fatalf("recorded: %+v, %v", s, err)
 	}
