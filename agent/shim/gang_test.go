@@ -102,7 +102,7 @@ func TestStuckKeepsItsPort(t *testing.T) {
 		_, ready := g.phase(shim.Ready)
 		g.order(stop(2, fleet.Drain{}))
 		st, at := g.phase(shim.Stuck)
-		if at-ready != 40*time.Second || st.Order.N != 2 || g.post(0) != "shut" {
+		if !about(at-ready, 40*time.Second) || st.Order.N != 2 || g.post(0) != "shut" {
 			t.Errorf("after %v: %+v", at-ready, st)
 		}
 		if err := g.h.Close(g.t.Context()); !errors.Is(err, fleet.Conflict) {

@@ -12,7 +12,7 @@ import (
 
 // Bounds of what is kept of an engine's output.
 const (
-	recentBytes = 256 << 10 // in memory, for the last lines and for followers
+	recentBytes = 256 << 10 // in memory at least, for the last lines and for followers; at most twice that
 	queueBytes  = 1 << 20   // waiting for the disk; beyond it output is dropped, because an engine must never wait for a log
 	exitLines   = 20        // that an exit carries
 )
@@ -45,8 +45,8 @@ func (o *Output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.recent = append(o.recent, p...)
-	if n := len(o.recent) - recentBytes; n > 0 {
-		o.recent = append(o.recent[:0], o.recent[n:]...)
+	if n := len(o.recent); n > 2*recentBytes { // not at each write: moving it costs
+		o.recent = append(o.recent[:0], o.recent[n-recentBytes:]...)
 	}
 	o.total += int64(len(p))
 	o.at = time.Now()

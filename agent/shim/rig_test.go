@@ -193,14 +193,18 @@ func stop(n uint64, d fleet.Drain) shim.Order {
 }
 
 // inBubble runs a test with a rig whose shim has been started.
-func inBubble(t *testing.T, s func(start int) script, change func(*shim.Launch), test func(*rig)) {
+func inBubble(t *testing.T, s func(start int) script, change func(*shim.Launch), test func(*rig), cards ...func(context.Context, []fleet.Claim) (bool, error)) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &rig{t: t, host: memnet.New(1).Host("192.0.2.17"), began: time.Now(), script: s}
 		began := g.began
-		g.node = inproc.NewNode(t.Context(), inproc.Config{
+		c := inproc.Config{
 			Network: g.host, Engines: g.engine, Logger: slog.New(slog.DiscardHandler),
 			Clock: func() time.Duration { return time.Since(began) },
-		})
+		}
+		if len(cards) > 0 {
+			c.CardsEmpty = cards[0]
+		}
+		g.node = inproc.NewNode(t.Context(), c)
 		defer g.node.Close()
 		transport := listen.Transport(g.host)
 		defer transport.CloseIdleConnections()

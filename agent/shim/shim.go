@@ -40,7 +40,8 @@ type Shim struct {
 	ln    net.Listener  // rank 0, after Listen
 	door  *door.Handler // rank 0, after Listen
 
-	mu     sync.Mutex
+	taking sync.Mutex // one order at a time; held while it is made durable
+	mu     sync.Mutex // guards newest; never held while waiting, so that a slow disk stops no drain
 	newest Order
 	poke   chan struct{} // holds one token when newest has changed
 }
@@ -120,19 +121,25 @@ func (s *Shim) Run(ctx context.Context) error {
 			return listen.ServeHTTP(ctx, s.ln, s.door, listen.ServerOptions{H2C: true, Drain: cutAfter, Log: s.cfg.Logger})
 		})
 	}
-	g.Add("output", s.cfg.Output.Run)
 	g.Add("engine", func(ctx context.Context) error { return newLife(s).run(ctx) })
-	return g.Wait()
+	output, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	written := make(chan error, 1)
+	go func() { written <- s.cfg.Output.Run(output) }()
+	err := g.Wait()
+	stop() // after the engine, whose last words are worth most
+	return errors.Join(err, <-written)
 }
 
 // Order takes an order if none newer was taken, and after it is durable. See [Handle].
 func (s *Shim) Order(o Order) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.check(o); err != nil {
+	s.taking.Lock()
+	defer s.taking.Unlock()
+	newest := s.newestOrder()
+	if err := s.check(o, newest.ID); err != nil {
 		return err
 	}
-	if o.ID == s.newest.ID && !news(o, s.newest) {
+	if o.ID == newest.ID && !news(o, newest) {
 		return nil
 	}
 	if s.cfg.Keep != nil {
@@ -140,7 +147,9 @@ func (s *Shim) Order(o Order) error {
 			return fmt.Errorf("order %s of %s is not taken: %w", o.ID, o.Replica, err)
 		}
 	}
+	s.mu.Lock()
 	s.newest = o
+	s.mu.Unlock()
 	select {
 	case s.poke <- struct{}{}:
 	default:
@@ -148,13 +157,13 @@ func (s *Shim) Order(o Order) error {
 	return nil
 }
 
-func (s *Shim) check(o Order) error {
+func (s *Shim) check(o Order, newest fleet.Index) error {
 	replica := s.cfg.Launch.Order.Replica
 	switch {
 	case o.Replica != replica || o.Rank != s.cfg.Launch.Order.Rank:
 		return fleet.Errorf(fleet.BadRequest, "an order for rank %d of %s reached the shim of rank %d of %s", o.Rank, o.Replica, s.cfg.Launch.Order.Rank, replica)
-	case o.ID.Before(s.newest.ID):
-		return fleet.Errorf(fleet.TooOld, "order %s of %s is older than %s, which was taken", o.ID, replica, s.newest.ID)
+	case o.ID.Before(newest):
+		return fleet.Errorf(fleet.TooOld, "order %s of %s is older than %s, which was taken", o.ID, replica, newest)
 	case o.Action == wire.ActionStop && o.Drain != nil, o.Action == wire.ActionRun:
 		return nil
 	}

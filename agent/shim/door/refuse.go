@@ -21,8 +21,8 @@ var refusals = map[Refusal]struct {
 	wire.DoorRoute:    {http.StatusNotFound, "this route is not served through a replica's door", "serving routes, and GET of /health, /v1/models, /metrics and /version, are"},
 }
 
-// refuse answers on the headers alone. net/http would otherwise read the rest of a body before it sends the answer, and
-// a client that waits for the answer before it sends the body would wait for ever.
+// refuse answers on the headers alone. On a connection of HTTP/1.1 that is to be kept, net/http would first read the rest
+// of the body, and a client that waits for the answer before it sends the body would wait for ever.
 func refuse(w http.ResponseWriter, r *http.Request, why Refusal) {
 	say := refusals[why]
 	h := w.Header()
@@ -30,10 +30,7 @@ func refuse(w http.ResponseWriter, r *http.Request, why Refusal) {
 	h.Set("Retry-After", "1")
 	h.Set("Content-Type", "application/json")
 	unread := r.ContentLength != 0
-	rc := http.NewResponseController(w)
 	if unread && r.ProtoMajor == 1 {
-		// An error means that this writer reads no body first anyway.
-		_ = rc.EnableFullDuplex()
 		h.Set("Connection", "close")
 	}
 	w.WriteHeader(say.status)
@@ -42,6 +39,6 @@ func refuse(w http.ResponseWriter, r *http.Request, why Refusal) {
 	}{&fleet.Error{Code: fleet.NotReady, Message: say.message, Hint: say.hint}}
 	_ = json.NewEncoder(w).Encode(answer) // fails only when the client is gone
 	if unread {
-		_ = rc.Flush()
+		_ = http.NewResponseController(w).Flush()
 	}
 }
