@@ -3,7 +3,7 @@ package dev
 import (
 	"context"
 	"fmt"
-	"slices"
+	"strings"
 	"sync"
 
 	"berth/internal/listen"
@@ -178,7 +178,7 @@ func (c *Cluster) Close() {
 		g := run.NewGroup(context.Background())
 		c.mu.Lock()
 		for name := range c.machines {
-			if slices.Contains([]string{name[:len(role)]}, role) {
+			if strings.HasPrefix(name, role) {
 				g.Add(name, func(context.Context) error { return c.StopMachine(name) })
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"berth/consensus"
@@ -23,8 +24,9 @@ type Config struct {
 	NodesPerFabric        int
 	// Dir holds what agents and routers keep; peers keep everything in memory.
 	Dir string
-	// Network gives each machine of the cluster its network; nil: the machine's own, on loopback.
-	Network func(machine string) listen.Network
+	// Network gives each machine of the cluster, by name and IP address, its network; it must give the same one for the same name. nil: the
+	// machine's own, on loopback.
+	Network func(machine, ip string) listen.Network
 	// DefaultPorts lets the first peer and the first router take Berth's default ports where they are free, so that berthctl needs no flag.
 	DefaultPorts bool
 	Timings      consensus.Timings
@@ -44,7 +46,7 @@ func (c Config) network(machine string) listen.Network {
 	if c.Network == nil {
 		return listen.System
 	}
-	return c.Network(machine)
+	return c.Network(machine, c.host(machine))
 }
 
 func (c Config) dir(machine string) string { return filepath.Join(c.Dir, machine) }
@@ -67,10 +69,11 @@ func (c Config) address(ctx context.Context, machine string, want int) (string, 
 	return "", fmt.Errorf("no free port on %s", c.host(machine))
 }
 
-// host is a machine's address: loopback on the machine's own network, its name on an in-memory one.
+// host is a machine's address: loopback on the machine's own network, a private address on one of the caller's.
 func (c Config) host(machine string) string {
 	if c.Network == nil {
 		return "127.0.0.1"
 	}
-	return machine
+	role, number, _ := strings.Cut(machine, "-")
+	return fmt.Sprintf("10.0.%d.%s", map[string]int{"peer": 1, "node": 2, "router": 3}[role], number)
 }
