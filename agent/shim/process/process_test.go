@@ -14,8 +14,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"berth/agent/shim"
+	"berth/fleet"
+	"berth/fleet/wire"
 	"berth/internal/durable"
 )
 
@@ -170,6 +173,32 @@ func TestRestartEndsTheWholeTree(t *testing.T) {
 	}
 	st = g.until(h, "the next engine", func(s shim.Status) bool { return s.Engine == 2 && s.Phase == shim.Ready })
 	g.ask(st)
+}
+
+// A shim that dies while it stops its engine leaves word of that: what was ordered to stop is not started again.
+func TestDeadWhileDraining(t *testing.T) {
+	g := newRig(t)
+	h := g.start(launch(t))
+	g.ready(h)
+	o := shim.Order{Order: h.Launch().Order}
+	o.ID.N, o.Action = 7, wire.ActionStop
+	o.Drain = &fleet.Drain{Reason: "deleted", Minimum: fleet.Duration(time.Hour), Deadline: fleet.Duration(time.Hour)}
+	if err := h.Order(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	s := recorded(t, h)
+	ended := watchExit(t, s.Shim.PID)
+	if err := syscall.Kill(s.Shim.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	ended.wait(t, "the shim")
+	found := g.find()
+	if len(found.Dead) != 1 || !found.Dead[0].Stopping || found.Dead[0].Newest == nil || found.Dead[0].Newest.ID.N != 7 {
+		t.Fatalf("found %+v", found)
+	}
+	if _, err := g.p.Start(t.Context(), found.Dead[0].Again()); err == nil {
+		t.Error("it was started again")
+	}
 }
 
 // A recorded process id that now belongs to a stranger is left alone (C45).
