@@ -18,6 +18,7 @@ type body struct {
 
 	mu    sync.Mutex
 	spent bool // some of rest was read: it cannot be sent again
+	ended bool // rest was read to its end
 	bad   bool // the client broke rest off, or it does not pass its check
 	turn  int  // of the newest reader; older ones, of attempts that are over, read nothing more
 }
@@ -30,6 +31,13 @@ func (b *body) again() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.rest == nil || !b.spent
+}
+
+// unfinished says whether the client may still be sending.
+func (b *body) unfinished() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.rest != nil && !b.ended
 }
 
 // unreadable says whether an attempt failed because the client's body did.
@@ -78,9 +86,9 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 		return 0, errOldAttempt
 	}
 	n, err := r.body.rest.Read(p)
-	if err != nil && err != io.EOF {
+	if err != nil {
 		r.body.mu.Lock()
-		r.body.bad = true
+		r.body.ended, r.body.bad = err == io.EOF, err != io.EOF
 		r.body.mu.Unlock()
 	}
 	return n, err

@@ -60,11 +60,10 @@ func (h *handler) reject(w http.ResponseWriter, e *openai.Error) {
 
 // carry brings one request to a replica and its answer back.
 func (h *handler) carry(w http.ResponseWriter, r *http.Request, rt *route, id string) {
-	start := time.Now()
 	flusher, _ := w.(http.Flusher)
-	x := &exchange{h: h, w: w, flusher: flusher, r: r, route: rt, id: id, start: start}
+	x := &exchange{h: h, w: w, flusher: flusher, r: r, route: rt, id: id, start: time.Now()}
 	h.metrics.begin()
-	defer func() { h.metrics.end(rt.path, x.outcome(), time.Since(start)) }()
+	defer x.ended()
 	wanted, bad := h.intake.read(w, r, rt)
 	if bad != nil {
 		x.fail(bad)
@@ -162,8 +161,17 @@ func (x *exchange) fail(e *openai.Error) {
 		x.broken = true
 		return
 	}
+	x.parting()
 	x.status = e.Status
 	e.WriteTo(x.w)
+}
+
+// parting tells a client that has not sent its whole body that the connection ends with this answer. After a body that
+// was cut short net/http's server cannot use it again, and the client must not find that out by its next request.
+func (x *exchange) parting() {
+	if x.want != nil && x.want.body.unfinished() && x.r.ProtoMajor == 1 {
+		x.w.Header().Set("Connection", "close")
+	}
 }
 
 // keepAlive tells a client that waits for a stream that its request is alive. The first one commits the answer to 200.
@@ -183,6 +191,7 @@ func (x *exchange) keepAlive() error {
 }
 
 func (x *exchange) writeHeader(status int) {
+	x.parting()
 	x.status = status
 	x.w.WriteHeader(status)
 }
@@ -191,6 +200,17 @@ func (x *exchange) flush() {
 	if x.flusher != nil {
 		x.flusher.Flush()
 	}
+}
+
+// ended counts and logs the exchange.
+func (x *exchange) ended() {
+	d, model := time.Since(x.start), ""
+	if x.want != nil {
+		model = x.want.model
+	}
+	x.h.metrics.end(x.route.path, x.outcome(), d)
+	x.h.log.LogAttrs(x.r.Context(), slog.LevelDebug, "request", slog.String("route", x.route.path), slog.String("model", model),
+		slog.Int("status", x.status), slog.String("outcome", x.outcome()), slog.Duration("took", d), slog.String("request", x.id))
 }
 
 // outcome is a label of metrics: the status class that the client saw, or how its answer ended instead.

@@ -250,6 +250,21 @@ func TestDoorRefusalsNeverReachAClient(t *testing.T) {
 	})
 }
 
+// TestStreamThatWaitsForADoorIsKeptAlive: many short waits are one long one to the client.
+func TestStreamThatWaitsForADoorIsKeptAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, nil)
+		var d door
+		d.reason.Store("starting")
+		c.set(model("m", c.engine("a", "10.0.0.1", d.handler(sse(1, 0)))))
+		time.AfterFunc(30*time.Second, func() { d.reason.Store("") })
+		a := c.post(chatPath, `{"model":"m","stream":true}`)
+		if n := strings.Count(a.body, ": waiting"); n != 2 || !strings.HasSuffix(a.body, "data: {\"n\":0}\n\ndata: [DONE]\n\n") || a.err != nil {
+			t.Errorf("%d comments in %q, %v", n, a.body, a.err)
+		}
+	})
+}
+
 func TestDoorRefusalGoesElsewhereAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, nil)

@@ -6,7 +6,7 @@ import (
 	"berth/fleet"
 )
 
-// Hint is what is known of a request beside its model.
+// Hint is what is known of a request beside its model. It belongs to one request, and is handed to each Acquire for it.
 type Hint struct {
 	// Session is the client's own word for requests that belong together (a cache key or session header).
 	Session string
@@ -14,12 +14,14 @@ type Hint struct {
 	Avoid []string
 	// Arrived is when the request came, if it has waited before; it bounds the waiting in total. Zero: now.
 	Arrived time.Time
-	// Waiting, if set, is called in the goroutine of Acquire while the request waits: first after WaitingAfter, then
-	// each WaitingEvery. Its error ends the waiting and is what Acquire returns.
+	// Waiting, if set, is called in the goroutine of Acquire while the request waits: first WaitingAfter its arrival,
+	// then each WaitingEvery. Its error ends the waiting and is what Acquire returns.
 	Waiting                    func() error
 	WaitingAfter, WaitingEvery time.Duration
 	// Stop, if set, ends the waiting when it is closed: this router is about to go.
 	Stop <-chan struct{}
+
+	beat time.Time // when Waiting is due next; kept over the several waits of one request
 }
 
 // policy chooses among candidates that are all equally allowed to take a request. It runs under the model's lock, must

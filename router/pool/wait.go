@@ -93,8 +93,9 @@ const lookAgain = time.Second
 
 // wait waits for a grant.
 func (m *model) wait(ctx context.Context, w *waiter) (Lease, error) {
-	began := time.Now()
-	beat := began.Add(w.hint.WaitingAfter)
+	if w.hint.beat.IsZero() {
+		w.hint.beat = w.arrived.Add(w.hint.WaitingAfter)
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -112,15 +113,15 @@ func (m *model) wait(ctx context.Context, w *waiter) (Lease, error) {
 		if !now.Before(deadline) {
 			return m.leave(w, refuse(retrySoon, "no replica of %s was free within %s", m.name, deadline.Sub(w.arrived)))
 		}
-		if w.hint.Waiting != nil && !now.Before(beat) {
+		if w.hint.Waiting != nil && !now.Before(w.hint.beat) {
 			if err := w.hint.Waiting(); err != nil {
 				return m.leave(w, err)
 			}
-			beat = now.Add(w.hint.WaitingEvery)
+			w.hint.beat = now.Add(w.hint.WaitingEvery)
 		}
 		next := earliest(deadline, look, now.Add(lookAgain))
 		if w.hint.Waiting != nil {
-			next = earliest(next, beat)
+			next = earliest(next, w.hint.beat)
 		}
 		timer.Reset(time.Until(next))
 	}
