@@ -97,6 +97,7 @@ func (l Launch) Validate() error {
 	check(l.Order.Start > 0, "its start number is 0; they count from 1")
 	check(len(l.Program.Args) > 0, "there is no command to run")
 	check(l.Order.Rank == 0 || l.Door == nil, "rank %d has a door; only rank 0 has one", l.Order.Rank)
+	check(l.Door == nil || l.Door.Key != "" && l.Door.Address != "", "the door that it is to keep has no address or no key")
 	if l.Order.Rank == 0 {
 		check(l.Program.Engine != "", "where the engine listens is not said")
 		check(l.Bind != "", "the door has no address to bind")
