@@ -103,6 +103,27 @@ func TestRemovedPeerEnds(t *testing.T) {
 	})
 }
 
+func TestLeaderThatRemovesItselfEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		leader := r.three()
+		time.Sleep(time.Second)
+		if err := leader.Remove(t.Context(), leader.ID(), false); err != nil {
+			t.Fatal(err)
+		}
+		<-leader.ctx.Done()
+		delete(r.all, leader.ID())
+		if err := leader.stop(); !errors.Is(err, ErrRemoved) {
+			t.Errorf("Run: %v", err)
+		}
+		next := r.leader()
+		r.write(next, "a")
+		if got := len(next.Servers()); got != 2 {
+			t.Errorf("%d servers", got)
+		}
+	})
+}
+
 func TestTransfer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -22,6 +22,7 @@ type Node struct {
 	logs    raft.LogStore // store, behind raft's cache
 	adapter *adapter
 	ledger  *ledger
+	trans   *transport
 	raft    *raft.Raft
 
 	leadership  *leadership
@@ -104,10 +105,10 @@ func (n *Node) startRaft() error {
 		return err
 	}
 	n.logs = cache
-	trans := newTransport(n.port, n.ledger, n.cfg)
-	n.raft, err = raft.NewRaft(n.cfg.raftConfig(notify), n.adapter, cache, n.store, n.files.snapshots, trans)
+	n.trans = newTransport(n.port, n.ledger, n.cfg)
+	n.raft, err = raft.NewRaft(n.cfg.raftConfig(notify), n.adapter, cache, n.store, n.files.snapshots, n.trans)
 	if err != nil {
-		return errors.Join(fmt.Errorf("start raft: %w", err), trans.Close())
+		return errors.Join(fmt.Errorf("start raft: %w", err), n.trans.Close())
 	}
 	n.port.start()
 	n.spawn(n.follow)
@@ -192,6 +193,7 @@ func (n *Node) shutdown() {
 	if n.raft != nil {
 		within(n.cfg.Timings.scale(2*time.Second), n.calls.Wait)
 		_ = n.raft.Shutdown().Error()
+		_ = n.trans.Close() // raft forgets it when it ends by itself, as a leader that was removed does
 	}
 	_ = n.port.Close()
 	n.port.wg.Wait()
