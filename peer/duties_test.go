@@ -147,6 +147,26 @@ func TestQuietIsKnownAgainAfterAFailoverWithItsFullLength(t *testing.T) {
 	})
 }
 
+func TestQuietIsKnownThroughAFollower(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.three()
+		defer r.stopAll()
+		leader := r.peers[r.leader()]
+		node := r.node("gpu-001", 8, 1, r.someFollower())
+		defer node.stop()
+		r.apply(allPeers, spec("m", 1, 1))
+		r.until(20*time.Second, "a replica is ready", func() bool { return leader.ready("m") == 1 })
+		r.until(2*time.Second+3*idle.Tick, "the leader is certain", func() bool { _, ok := r.quietOf("m"); return ok })
+		for range 60 { // and stays so: each heartbeat returns a stamp that is new enough
+			time.Sleep(time.Second)
+			if v, ok := r.quietOf("m"); !ok || v.AsOfSeconds > 5 {
+				t.Fatalf("unknown again: %+v", v)
+			}
+		}
+	})
+}
+
 func TestDrainOfANodeMovesItsReplicasAndEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -125,3 +125,31 @@ func TestNothingIsPlacedWhileFrozen(t *testing.T) {
 		r.until(5*time.Second, "a replica is ready", func() bool { return leader.ready("m") == 1 })
 	})
 }
+
+func TestNobodyIsJudgedByALeaderThatIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.three()
+		defer r.stopAll()
+		old := r.leader()
+		node := r.node("gpu-001", 8, 1, allPeers...)
+		defer node.stop()
+		r.until(10*time.Second, "the node is registered", func() bool { return r.registered("gpu-001") })
+		time.Sleep(2 * time.Minute)
+		r.hub.drop(roleAgent, "gpu-001") // heartbeats are all there is
+
+		r.net.Isolate(old)
+		for range 300 {
+			time.Sleep(time.Second)
+			for name, p := range r.peers {
+				if n, ok := p.State().Node("gpu-001"); !ok || n.Unreachable {
+					t.Fatalf("on %s the node is unreachable; it never stopped sending heartbeats", name)
+				}
+			}
+		}
+		others := slices.DeleteFunc(slices.Clone(allPeers), func(p string) bool { return p == old })
+		r.apply(others, spec("meanwhile", 0, 1))
+		r.net.HealAll()
+		r.sameEverywhere()
+	})
+}
