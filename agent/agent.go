@@ -130,6 +130,7 @@ func (p *parts) live(ctx context.Context, ln net.Listener) error {
 	g.Add("orders", p.follower.run)
 	g.Add("transitions", p.outbox.run)
 	g.Add("heartbeat", p.pulse.run)
+	g.Add("old logs", (&sweeper{root: p.cfg.Logs, crew: p.crew, log: p.cfg.Logger}).run)
 	if p.cfg.Companion != nil {
 		self := Self{ID: p.disk.id, Instance: p.disk.instance, Address: p.address(), Cluster: p.disk.cluster()}
 		g.Add("companion", func(ctx context.Context) error { return p.cfg.Companion(ctx, self) })

@@ -30,6 +30,9 @@ type Config struct {
 	Labels      map[string]string
 	Engines     map[string]EngineConfig // by driver; one that is not here is not offered. Without a configuration, cmd fills in what PATH has
 
+	// EngineEnv is the environment that every engine has beside what its driver sets: PATH, HOME, a hub's token.
+	EngineEnv []string
+
 	Inventory Inventory
 	Drivers   []Driver
 	Maker     shim.Maker

@@ -39,6 +39,24 @@ func TestOlderOrdersAreIgnored(t *testing.T) {
 	})
 }
 
+func TestOlderRowsAndStrangeListsAreIgnored(t *testing.T) {
+	inBubble(t, func(t *testing.T, g *rig) {
+		g.start()
+		g.order(50, run(50))
+		g.order(60, stop(40)) // a newer list with an older order in it
+		if o := g.shim().stops(); len(o) != 0 {
+			t.Errorf("an older order was followed: %+v", o)
+		}
+		g.peers.set(func(p *peers) {
+			p.orders.Node, p.orders.Index.N, p.orders.Orders = "gpu-018", 70, []wire.Order{stop(70)}
+		})
+		g.after(time.Minute)
+		if o := g.shim().stops(); len(o) != 0 {
+			t.Errorf("the order of another node was followed: %+v", o)
+		}
+	})
+}
+
 func TestAMissingRowIsNoOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T, g *rig) {
 		g.start()
@@ -87,13 +105,16 @@ func TestStampComesBeforeTheDoors(t *testing.T) {
 		g.start()
 		g.order(10, run(10))
 		first := g.shim().number
-		g.shim().asked = func() { // while the door is asked, the leader's clock goes on
+		s := g.shim()
+		s.mu.Lock()
+		s.asked = func() { // while the door is asked, the leader's clock goes on
 			g.peers.mu.Lock()
 			defer g.peers.mu.Unlock()
 			s := *g.peers.answer.Stamp
 			s.Clock++
 			g.peers.answer.Stamp = &s
 		}
+		s.mu.Unlock()
 		g.after(10 * time.Second)
 		clock := int64(-1)
 		for _, h := range g.peers.heartbeats() {

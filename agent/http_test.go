@@ -101,3 +101,45 @@ func TestLogs(t *testing.T) {
 		}
 	})
 }
+
+// TestOldLogsGo: what stopped replicas wrote stays for seven days and for one gigabyte a node; what is here stays.
+func TestOldLogsGo(t *testing.T) {
+	inBubble(t, func(t *testing.T, g *rig) {
+		g.start()
+		g.order(10, run(10))
+		const gigabyte = 1 << 30
+		folders := map[string]struct {
+			age   time.Duration
+			bytes int64
+			stays bool
+		}{
+			replica + ".0": {age: 30 * 24 * time.Hour, bytes: 3 * gigabyte, stays: true}, // it runs
+			"r-1.2.1.0":    {age: 8 * 24 * time.Hour, bytes: 10},
+			"r-1.3.1.0":    {age: 3 * time.Hour, bytes: gigabyte / 2},
+			"r-1.4.1.0":    {age: 2 * time.Hour, bytes: gigabyte/2 + 1, stays: true},
+			"r-1.5.1.1":    {age: time.Hour, bytes: 10, stays: true},
+		}
+		for name, f := range folders {
+			path := filepath.Join(g.dir, "logs", name, "engine.log")
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Truncate(path, f.bytes); err != nil { // sparse: no gigabyte is written
+				t.Fatal(err)
+			}
+			if err := os.Chtimes(path, time.Time{}, time.Now().Add(-f.age)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		g.after(61 * time.Minute)
+		for name, f := range folders {
+			_, err := os.Stat(filepath.Join(g.dir, "logs", name))
+			if (err == nil) != f.stays {
+				t.Errorf("%s: stays %v, want %v", name, err == nil, f.stays)
+			}
+		}
+	})
+}

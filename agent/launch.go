@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"berth/agent/shim"
@@ -71,6 +72,7 @@ func (w *workshop) program(ctx context.Context, o wire.Order) (shim.Program, shi
 	if err != nil {
 		return fail(err)
 	}
+	program.Env = append(slices.Clone(w.cfg.EngineEnv), program.Env...)
 	if o.Rank == 0 {
 		program.Master = in.Master
 	}

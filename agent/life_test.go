@@ -197,3 +197,21 @@ func TestShimThatStartedAfterAllIsKept(t *testing.T) {
 		g.wantReported("starting ready")
 	})
 }
+
+// TestStoppedAnswersTheNewestOrder: a shim that stopped by an order before the newest may be about to do something else.
+func TestStoppedAnswersTheNewestOrder(t *testing.T) {
+	inBubble(t, func(t *testing.T, g *rig) {
+		g.start()
+		g.order(10, run(10))
+		g.cards.set(func(c *cards) { c.busy["GPU-1"] = true })
+		g.order(20, stop(20))
+		g.shim().become(func(st *shim.Status) { st.Phase, st.Order.N = shim.Stopped, 20 })
+		g.order(30, stop(30))
+		g.cards.set(func(c *cards) { c.busy["GPU-1"] = false })
+		g.after(time.Minute)
+		g.wantReported("starting")
+		g.shim().become(func(st *shim.Status) { st.Order.N = 30 })
+		g.after(2 * time.Second)
+		g.wantReported("starting stopped")
+	})
+}

@@ -173,6 +173,44 @@ func TestAskFirst(t *testing.T) {
 	})
 }
 
+// TestPeersWithoutALeaderAreNone: orders cannot be had from them, so that waiting for them has an end.
+func TestPeersWithoutALeaderAreNone(t *testing.T) {
+	inBubble(t, func(t *testing.T, g *rig) {
+		g.start()
+		g.order(10, run(10))
+		g.stop()
+		g.shim().die()
+		g.peers.set(func(p *peers) { p.regErr, p.answer.Stamp = fleet.Errorf(fleet.NoLeader, "there is no leader"), nil })
+		g.start()
+		g.after(55 * time.Second)
+		if len(g.maker.live()) != 0 {
+			t.Fatal("started without asking")
+		}
+		g.after(7 * time.Second)
+		if g.shim().launch.Restarts != 1 {
+			t.Errorf("%+v", g.shim().launch)
+		}
+	})
+}
+
+// TestFolderOfAShimThatWasReplaced: the agent ended between the start of the new shim and the end of the old one's folder.
+func TestFolderOfAShimThatWasReplaced(t *testing.T) {
+	inBubble(t, func(t *testing.T, g *rig) {
+		g.start()
+		g.order(10, run(10))
+		g.shim().die()
+		g.after(time.Second)
+		g.stop()
+		old := g.maker.all()[0]
+		old.forgotten = false
+		g.start()
+		g.after(time.Minute)
+		if !old.forgotten || len(g.maker.all()) != 2 || len(g.maker.live()) != 1 {
+			t.Errorf("the old folder is gone: %v; %d shims, %d live", old.forgotten, len(g.maker.all()), len(g.maker.live()))
+		}
+	})
+}
+
 func TestStopEnginesOnExit(t *testing.T) {
 	inBubble(t, func(t *testing.T, g *rig) {
 		g.adjust = func(c *agent.Config) { c.StopEnginesOnExit = true }
