@@ -22,7 +22,7 @@ func launchLlama(in agent.LaunchInput, cmd []string) (shim.Program, shim.Recipe,
 	if multi(in) {
 		return shim.Program{}, shim.Recipe{}, errors.New("llama.cpp cannot span nodes; use placement.nodes: 1")
 	}
-	socket := filepath.Join(in.Sockets, "llama.sock")
+	socket := filepath.Join(in.Sockets, in.Order.Replica+".sock")
 	args := append(cmd, "-m", in.Weights, "--alias", in.Order.Spec.Name, "--host", socket, "--metrics")
 	if len(in.GPUs) > 0 && !has(in, "-ngl", "--gpu-layers", "--n-gpu-layers") {
 		args = append(args, "-ngl", "999") // all layers on the cards that were claimed for them

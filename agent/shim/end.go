@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 )
@@ -19,12 +20,28 @@ func (l *life) exec() (p Process, apiKey string, err error) {
 	if l.door != nil {
 		l.door.SetEngineKey(apiKey)
 	}
+	if err := dropSocket(l.program.Engine); err != nil {
+		return nil, "", err
+	}
 	p, err = l.cfg.Starter.Start(x)
 	if err != nil {
 		return nil, "", fmt.Errorf("start %s: %w", x.Args[0], err)
 	}
 	l.cfg.Logger.Info("engine started", "replica", l.order.Replica, "engine", l.engine, "program", x.Args[0])
 	return p, apiKey, nil
+}
+
+// dropSocket removes the unix socket that an engine's earlier start has left: after SIGKILL nobody else does, and the next start could not bind it.
+func dropSocket(engine string) error {
+	path, ok := strings.CutPrefix(engine, "unix:")
+	if !ok {
+		return nil
+	}
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode()&os.ModeSocket == 0 {
+		return nil // not there; or not a socket, which the engine's own error will say
+	}
+	return os.Remove(path)
 }
 
 // newKey makes a key of 256 bits.

@@ -102,6 +102,7 @@ func (f *agentFlags) resolve(c *cobra.Command) (agent.Config, roles.Join, error)
 		Name: f.name, DataDir: f.dataDir, Bind: f.bind, Advertise: f.advertised(f.bind), Release: release.Version,
 		EngineBind: f.engineBind, EnginePorts: ports, ModelRoots: f.modelRoots, Labels: f.file.Labels,
 		Network: listen.System, Policy: f.policy(), StopEnginesOnExit: f.stopEngines, Engines: map[string]agent.EngineConfig{},
+		EngineEnv: engineEnv(os.Environ()),
 	}
 	for name, e := range f.file.Engines {
 		cfg.Engines[name] = agent.EngineConfig{Command: e.Command, AllowArgs: e.AllowArgs, Hub: e.Hub, Version: e.Version}
@@ -199,4 +200,9 @@ func closeProbe(p *gpu.Probe) {
 func ownProcess(pid int) bool {
 	env, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(pid), "environ"))
 	return err == nil && strings.Contains(string(env), "BERTH_ENGINE_OF=")
+}
+
+// engineEnv is the agent's own environment without what configures Berth: engines need PATH, HOME and a hub's token, but nothing of ours.
+func engineEnv(environ []string) []string {
+	return slices.DeleteFunc(environ, func(kv string) bool { return strings.HasPrefix(kv, "BERTH_") })
 }

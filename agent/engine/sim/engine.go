@@ -18,6 +18,9 @@ type ExitError struct {
 
 func (e *ExitError) Error() string { return fmt.Sprintf("exit code %d: %s", e.Code, e.Reason) }
 
+// ExitCode gives the code to who runs an engine in its own process.
+func (e *ExitError) ExitCode() int { return e.Code }
+
 // ExitCode is the exit code of a process whose [Engine.Run] returned err; an ended
 // context counts as SIGKILL, 137 as shells write it.
 func ExitCode(err error) int {
