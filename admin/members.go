@@ -14,6 +14,7 @@ import (
 
 func memberRoutes() []route {
 	return []route{
+		{method: http.MethodGet, path: "/internal/v1/self", access: asPeer, where: anyPeer, does: "this peer's applied index and the fingerprint of its state", handle: showSelf},
 		{method: http.MethodGet, path: "peers", access: read, where: asAsked, does: "list the peers", handle: listPeers},
 		{method: http.MethodPost, path: "peers", access: asPeer, where: atLeader, does: "add a peer as a non-voter", handle: addPeer},
 		{method: http.MethodPost, path: "peers/transfer", access: write, where: atLeader, does: "move leadership", handle: transfer},
@@ -27,7 +28,9 @@ func memberRoutes() []route {
 }
 
 func listPeers(s *Server, q *request) (any, error) {
-	return page(q, s.Members.Peers(), peerKey)
+	rows := s.Members.Peers()
+	s.askPeers(q.Context(), rows)
+	return page(q, rows, peerKey)
 }
 
 func addPeer(s *Server, q *request) (any, error) {

@@ -146,3 +146,10 @@ type DrainView struct {
 	fleet.NodeDrain
 	Left []string `json:"left"`
 }
+
+// PeerSelf is what a peer knows of itself: GET /internal/v1/self. Two peers at one index have one fingerprint.
+type PeerSelf struct {
+	ID           string      `json:"id"`
+	AppliedIndex fleet.Index `json:"applied_index"`
+	Fingerprint  string      `json:"fingerprint"`
+}
