@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -211,7 +212,12 @@ func (a *app) freezeCmd() *cobra.Command {
 		return a.say(c.Freeze(ctx, reason), "frozen: %s", reason)
 	})}
 	c.Flags().StringVar(&reason, "reason", "", "why; status shows it first")
-	_ = c.MarkFlagRequired("reason") // fails only for a flag that does not exist
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if reason == "" {
+			return usageError{errors.New("freeze needs --reason TEXT; whoever finds the fleet frozen at night will want to know why")}
+		}
+		return nil
+	}
 	return c
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/signal"
 	"strings"
@@ -46,12 +47,15 @@ type exit struct {
 func (e exit) Error() string { return e.text }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{in: stdin, out: stdout, err: stderr}
+	return (&app{in: stdin, out: stdout, err: stderr}).run(ctx, args)
+}
+
+func (a *app) run(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
-	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
 	return a.code(root.ExecuteContext(ctx))
 }
 
@@ -92,6 +96,7 @@ type usageError struct{ error }
 type app struct {
 	in       io.Reader
 	out, err io.Writer
+	http     *http.Client // nil: the client's own; tests have another network
 
 	addrs   []string
 	token   string
@@ -176,7 +181,7 @@ func (a *app) client() (*client.Client, error) {
 	if token == "" {
 		token = os.Getenv("BERTH_TOKEN")
 	}
-	return client.New(client.Config{Addrs: a.addrs, Token: token, Agent: "berthctl/" + release.Version})
+	return client.New(client.Config{Addrs: a.addrs, Token: token, Agent: "berthctl/" + release.Version, HTTP: a.http})
 }
 
 // do runs a command's work with a client under the time limit.

@@ -75,7 +75,12 @@ func (a *app) modelCmd() *cobra.Command {
 
 func fileFlag(c *cobra.Command, file *string) {
 	c.Flags().StringVarP(file, "file", "f", "", "model file, folder of model files, or - for standard input")
-	_ = c.MarkFlagRequired("file") // fails only for a flag that does not exist
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		if *file == "" {
+			return usageError{fmt.Errorf("%s needs -f FILE, a folder, or - for standard input", c.CommandPath())}
+		}
+		return nil
+	}
 }
 
 func (a *app) modelApply() *cobra.Command {

@@ -10,6 +10,7 @@ import (
 
 	"berth/admin/client"
 	"berth/fleet/wire"
+	"berth/status"
 )
 
 func (a *app) statusCmd() *cobra.Command {
@@ -29,15 +30,10 @@ func (a *app) statusCmd() *cobra.Command {
 				}
 				return meta, a.printStatus(s)
 			})
-			switch {
-			case err != nil || watch:
-				return err
-			case len(last.Attention) > 0:
-				return exit{code: exitPerson}
-			case len(last.Unplaceable) > 0:
-				return exit{code: exitNotPlaced}
+			if code := status.ExitCode(last); err == nil && !watch && code != exitOK {
+				return exit{code: code}
 			}
-			return nil
+			return err
 		}}
 	c.Flags().BoolVar(&watch, "watch", false, "show it again whenever it changes")
 	return c
