@@ -150,6 +150,10 @@ func (c Config) Validate() error {
 	require(c.Interval > 0, "the heartbeat's interval is %s; it must be more than 0s", c.Interval)
 	note(c.Policy.Check(c.Bind))
 	note(c.Policy.Check(net.JoinHostPort(c.EngineBind, "0")))
+	require(!wildcard(c.EngineBind), "engine_bind is %q: name the address at which routers and other nodes reach this one", c.EngineBind)
+	if host, _, err := net.SplitHostPort(c.Bind); err == nil {
+		require(!wildcard(host) || c.Advertise != "", "the agent binds %s: say at which address peers reach it (--advertise)", c.Bind)
+	}
 	if err := c.EnginePorts.check(); err != nil {
 		note(fmt.Errorf("engine_ports: %w", err))
 	}
@@ -157,6 +161,12 @@ func (c Config) Validate() error {
 		require(filepath.IsAbs(root), "the model root %q is not an absolute path", root)
 	}
 	return errors.Join(append(bad, c.checkEngines()...)...)
+}
+
+// wildcard says whether a host means every address of the machine, which nobody else can dial.
+func wildcard(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "" || ip != nil && ip.IsUnspecified()
 }
 
 // checkEngines refuses engines that no driver of this program runs: a typing error there would only show as "unplaceable" much later.

@@ -11,13 +11,13 @@ import (
 
 func TestValidateListsEverything(t *testing.T) {
 	err := agent.Config{
-		Name: "no name", Bind: "0.0.0.0:7310", EnginePorts: agent.PortRange{First: 9, Last: 8}, ModelRoots: []string{"models"}, Interval: -1,
+		Name: "no name", Bind: "0.0.0.0:7310", EngineBind: "::", EnginePorts: agent.PortRange{First: 9, Last: 8}, ModelRoots: []string{"models"}, Interval: -1,
 		Engines: map[string]agent.EngineConfig{"vllmm": {AllowArgs: []string{"max-model-len"}}},
 	}.Validate()
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{"no name", "data directory", "measures", "shims", "peer to ask", "interval", "0.0.0.0:7310", "9-8", `"models"`, "vllmm", `"max-model-len"`} {
+	for _, want := range []string{"no name", "data directory", "measures", "shims", "peer to ask", "interval", "0.0.0.0:7310", "--advertise", `engine_bind is "::"`, "9-8", `"models"`, "vllmm", `"max-model-len"`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in:\n%v", want, err)
 		}

@@ -43,10 +43,9 @@ func (f *follower) run(ctx context.Context) error {
 			wait = retryFirst
 			continue
 		}
-		if !pause(ctx, wait) {
+		if !backOff(ctx, &wait) {
 			break
 		}
-		wait = min(2*wait, retryCap)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -73,10 +74,9 @@ func (o *outbox) run(ctx context.Context) error {
 				wait = retryFirst
 				continue
 			}
-			if !pause(ctx, wait) {
+			if !backOff(ctx, &wait) {
 				return nil
 			}
-			wait = min(2*wait, retryCap)
 		}
 	}
 }
@@ -91,6 +91,14 @@ func pause(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// backOff waits before the next try, each time longer up to a cap, and by chance a little shorter: a thousand agents that lost their peers together
+// must not come back together. False: the context ended first.
+func backOff(ctx context.Context, wait *time.Duration) bool {
+	d := *wait/2 + rand.N(*wait/2)
+	*wait = min(2**wait, retryCap)
+	return pause(ctx, d)
 }
 
 func (o *outbox) pending() int {

@@ -95,10 +95,9 @@ func (r *registrar) run(ctx context.Context) error {
 				break
 			}
 			r.refused(err)
-			if !pause(ctx, wait) {
+			if !backOff(ctx, &wait) {
 				return nil
 			}
-			wait = min(2*wait, retryCap)
 		}
 	}
 }

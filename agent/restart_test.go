@@ -193,6 +193,48 @@ func TestPeersWithoutALeaderAreNone(t *testing.T) {
 	})
 }
 
+// TestEndedShimsAreNotRunning: a gang's rank that has exited is there, but nothing of its engine is.
+func TestEndedShimsAreNotRunning(t *testing.T) {
+	inBubble(t, func(t *testing.T, g *rig) {
+		g.start()
+		g.order(10, run(10, rank(0, "", 1)))
+		g.shim().phase(shim.Exited)
+		g.stop()
+		g.start()
+		g.after(time.Second)
+		regs := g.peers.registrations()
+		if r := regs[len(regs)-1]; len(r.Running) != 0 {
+			t.Errorf("registered as running: %+v", r.Running)
+		}
+		if tr := g.last(); tr.To != wire.BecameExited {
+			t.Errorf("%+v", tr)
+		}
+	})
+}
+
+func TestDoorThatIsTakenIsReplaced(t *testing.T) {
+	inBubble(t, func(t *testing.T, g *rig) {
+		g.start()
+		g.order(10, run(10))
+		g.maker.mu.Lock()
+		g.maker.startErr = func(l shim.Launch) error {
+			if l.Door != nil {
+				return errors.New("address already in use")
+			}
+			return nil
+		}
+		g.maker.mu.Unlock()
+		g.shim().die()
+		g.after(time.Second)
+		if l := g.shim().launch; l.Door != nil || l.Restarts != 1 {
+			t.Errorf("%+v", l)
+		}
+		if tr := g.last(); tr.To != wire.BecameStarting || tr.Door == nil {
+			t.Errorf("%+v", tr)
+		}
+	})
+}
+
 // TestFolderOfAShimThatWasReplaced: the agent ended between the start of the new shim and the end of the old one's folder.
 func TestFolderOfAShimThatWasReplaced(t *testing.T) {
 	inBubble(t, func(t *testing.T, g *rig) {
