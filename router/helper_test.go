@@ -206,6 +206,13 @@ func (c *cluster) engine(id, host string, h http.HandlerFunc) wire.Endpoint {
 	return wire.Endpoint{Replica: id, Node: host, Address: addr, Key: "key-" + id, State: fleet.Ready, Generation: 1}
 }
 
+// asked returns the index that the newest question for a table named.
+func (c *cluster) asked() fleet.Index {
+	c.peers.mu.Lock()
+	defer c.peers.mu.Unlock()
+	return c.peers.asked[len(c.peers.asked)-1]
+}
+
 // model is a row of the table.
 func model(name string, endpoints ...wire.Endpoint) wire.TableModel {
 	return wire.TableModel{Name: name, Generation: 1, Max: 4, Created: 1700000000_000, Endpoints: endpoints,

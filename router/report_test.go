@@ -68,6 +68,10 @@ func TestLostReportsAreMadeUpFor(t *testing.T) {
 		if r := c.peers.last(t); r.Uses["a"].Age < 9 {
 			t.Errorf("the use of a replica that has left meanwhile: %+v", r)
 		}
+		time.Sleep(2 * time.Second)
+		if _, known := c.router.IdleFor("a"); known {
+			t.Error("a replica that is gone and reported is still kept")
+		}
 	})
 }
 

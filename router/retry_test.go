@@ -171,30 +171,67 @@ func TestRefusedConnection(t *testing.T) {
 	})
 }
 
+// TestRetryBudget: replicas that fail every other request, too seldom to be set aside, cost a bounded number of retries.
 func TestRetryBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, nil)
 		var calls atomic.Int64
-		h := count(&calls, status(503, "overloaded"))
 		var all []wire.Endpoint
 		for i := range 4 {
-			all = append(all, c.engine(fmt.Sprint("r", i), fmt.Sprint("10.0.0.", i+1), h))
+			var own atomic.Int64
+			all = append(all, c.engine(fmt.Sprint("r", i), fmt.Sprint("10.0.0.", i+1), count(&calls, func(w http.ResponseWriter, r *http.Request) {
+				if own.Add(1)%2 == 0 {
+					ok("fine")(w, r)
+					return
+				}
+				status(503, "overloaded")(w, r)
+			})))
 		}
 		c.set(model("m", all...))
-		requests := 0
-		for range 200 { // 20 a second
-			time.Sleep(50 * time.Millisecond)
-			before := calls.Load()
-			if a := c.post(chatPath, chatBody); a.status == 200 || a.header.Get("Retry-After") == "" {
-				t.Fatalf("%d %s", a.status, a.body)
-			}
-			if calls.Load() > before {
-				requests++
+		const requests = 400
+		failed := 0
+		for range requests {
+			if a := c.post(chatPath, chatBody); a.status != 200 {
+				failed++
+				if a.apiError(t); a.status != 503 || a.header.Get("Retry-After") == "" {
+					t.Fatalf("%d %s", a.status, a.body)
+				}
 			}
 		}
-		extra := calls.Load() - int64(requests)
-		if limit := int64(10 + 200/5 + 10); extra > limit || extra == 0 {
-			t.Errorf("%d retries for %d requests, at most %d are due", extra, requests, limit)
+		extra := calls.Load() - requests
+		if limit := int64(retryMax/2 + requests*retryShare + 1); extra > limit || extra < limit/2 || failed == 0 {
+			t.Errorf("%d retries for %d requests, at most %d are due; %d requests failed", extra, requests, limit, failed)
+		}
+	})
+}
+
+func TestBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget()
+		spend := func() (n int) {
+			for b.withdraw() {
+				n++
+			}
+			return n
+		}
+		if n := spend(); n != retryMax/2 {
+			t.Errorf("%d at the start", n)
+		}
+		for range 51 {
+			b.deposit()
+		}
+		if n := spend(); n != 10 {
+			t.Errorf("%d after 51 requests", n)
+		}
+		time.Sleep(3 * time.Second)
+		if n := spend(); n != 3 {
+			t.Errorf("%d after 3 s", n)
+		}
+		for range 1000 {
+			b.deposit()
+		}
+		if n := spend(); n != retryMax {
+			t.Errorf("%d after 1000 requests", n)
 		}
 	})
 }

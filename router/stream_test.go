@@ -139,7 +139,7 @@ func TestBytesPassUntouched(t *testing.T) {
 		})))
 		call := func(what string) (*http.Response, string) {
 			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, base+chatPath, strings.NewReader(`{"model":"m","x":"`+what+`"}`))
-			req.Header = http.Header{"Content-Type": {"application/json"}, "Accept-Encoding": {"gzip"}, "Connection": {"X-Hop"}, "X-Hop": {"1"}, "Te": {"trailers"},
+			req.Header = http.Header{"Content-Type": {"application/json"}, "Accept-Encoding": {"gzip"}, "Connection": {"X-Hop"}, "X-Hop": {"1"}, "Te": {"trailers"}, "Expect": {"100-continue"},
 				"X-Request-Id": {"id-1"}, "Traceparent": {"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}, "Authorization": {"Bearer secret"}, "Berth-Replica-Key": {"forged"}}
 			resp, err := c.client.Do(req)
 			if err != nil {
@@ -208,18 +208,22 @@ func TestDeathAfterTheFirstByte(t *testing.T) {
 	})
 }
 
-// TestBrokenJSONAnswerEndsAbnormally: no error is written into a body that is not a stream.
+// TestBrokenJSONAnswerEndsAbnormally: no error is written into a body that is not a stream, and its end is no good end.
 func TestBrokenJSONAnswerEndsAbnormally(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, nil)
-		c.set(model("m", c.engine("a", "10.0.0.1", func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Length", "100")
-			fmt.Fprint(w, `{"half":`)
-			w.(http.Flusher).Flush()
-			panic(http.ErrAbortHandler)
-		})))
-		if a := c.post(chatPath, chatBody); a.body != `{"half":` || a.err == nil {
-			t.Errorf("%q, end %v", a.body, a.err)
-		}
-	})
+	for _, length := range []string{"", "100"} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, nil)
+			c.set(model("m", c.engine("a", "10.0.0.1", func(w http.ResponseWriter, r *http.Request) {
+				if length != "" {
+					w.Header().Set("Content-Length", length)
+				}
+				fmt.Fprint(w, `{"half":`)
+				w.(http.Flusher).Flush()
+				panic(http.ErrAbortHandler)
+			})))
+			if a := c.post(chatPath, chatBody); a.body != `{"half":` || a.err == nil {
+				t.Errorf("%q, end %v", a.body, a.err)
+			}
+		})
+	}
 }

@@ -240,11 +240,18 @@ func TestColdModel(t *testing.T) {
 		row.Serve.Queue.Timeout = fleet.Duration(2 * time.Minute)
 		c.set(row)
 		time.AfterFunc(50*time.Second, func() {
-			row.Endpoints = append(row.Endpoints, c.engine("a", "10.0.0.1", sse(2, time.Second)))
+			row.Endpoints = append(row.Endpoints, c.engine("a", "10.0.0.1", func(w http.ResponseWriter, r *http.Request) {
+				if got := r.Header.Get("Accept-Encoding"); got != "" {
+					t.Errorf("the engine may encode as %s", got)
+				}
+				sse(2, time.Second)(w, r)
+			}))
 			c.peers.set(row)
 		})
 		start := time.Now()
-		resp, err := c.client.Post(base+chatPath, "application/json", strings.NewReader(`{"model":"m","stream":true}`))
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, base+chatPath, strings.NewReader(`{"model":"m","stream":true}`))
+		req.Header.Set("Accept-Encoding", "gzip") // which an engine must not be told: the answer has begun in the clear
+		resp, err := c.client.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}

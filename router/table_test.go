@@ -55,8 +55,26 @@ func TestAllPeersDead(t *testing.T) {
 		if a := c.get("http://" + opsAt + "/readyz"); strings.Contains(a.body, "stale") {
 			t.Errorf("peers are back: %s", a.body)
 		}
-		if after := c.peers.asked[len(c.peers.asked)-2]; !after.IsZero() {
-			t.Errorf("after the peers came back it asked for what is newer than %s, want the whole table", after)
+	})
+}
+
+// TestReconnectTakesTheWholeTable: after a failure the router does not ask for what is newer than what it has.
+func TestReconnectTakesTheWholeTable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, nil)
+		c.set(model("m"))
+		if got := c.asked(); got.IsZero() {
+			t.Error("it asks for the whole again though nothing failed")
+		}
+		c.peers.change(func() { c.peers.dead = true })
+		time.Sleep(time.Minute)
+		if got := c.asked(); !got.IsZero() {
+			t.Errorf("after a failure it asks for what is newer than %s", got)
+		}
+		c.peers.change(func() { c.peers.dead = false })
+		time.Sleep(4 * time.Second)
+		if got := c.asked(); got.IsZero() {
+			t.Error("it asks for the whole again though it has it")
 		}
 	})
 }
