@@ -24,6 +24,7 @@ type router struct {
 	heard time.Duration
 	last  wire.Report
 	full  bool // this boot has said everything it knows in this term
+	uses  uses
 }
 
 // Report merges what a router saw used. The report's maps belong to the ledger afterwards.
@@ -54,6 +55,7 @@ func (l *Ledger) Report(now time.Duration, r wire.Report) (wire.ReportAnswer, []
 	// Deltas hang together only within one boot and one term: until the whole has been heard, it is asked for.
 	known.full = r.All || known.full && r.Boot == known.last.Boot
 	known.heard, known.last = now, r
+	known.uses.take(now, r)
 	answer.Ack, answer.SendAll = r.Seq, !known.full
 	return answer, p.all()
 }
@@ -135,7 +137,8 @@ func (l *Ledger) Demand(now time.Duration) map[string]wire.Demand {
 
 // Router is what a router last reported and how long ago.
 type Router struct {
-	Last   wire.Report // its maps belong to the ledger and are not to be changed
+	Last   wire.Report         // its maps belong to the ledger and are not to be changed
+	Uses   map[string]wire.Use // what it has itself seen used since its boot, by replica
 	Unseen time.Duration
 	Silent bool
 }
@@ -148,7 +151,7 @@ func (l *Ledger) Routers(now time.Duration) []Router {
 	for _, id := range slices.Sorted(maps.Keys(l.routers)) {
 		r := l.routers[id]
 		unseen := max(0, now-r.heard)
-		list = append(list, Router{Last: r.last, Unseen: unseen, Silent: unseen > SilentAfter})
+		list = append(list, Router{Last: r.last, Uses: r.uses.list(now, r.last, l.replicas), Unseen: unseen, Silent: unseen > SilentAfter})
 	}
 	return list
 }

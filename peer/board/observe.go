@@ -89,12 +89,12 @@ func (t *Term) routers(now time.Duration) []wire.RouterView {
 	for _, r := range t.Ledger.Routers(now) {
 		v := wire.RouterView{
 			ID: r.Last.Router, Address: r.Last.Address, Admin: r.Last.Admin, Boot: r.Last.Boot, Version: r.Last.Release, State: reporting,
-			HeardSeconds: r.Unseen.Seconds(), Table: r.Last.Table, Uses: r.Last.Uses, Demand: r.Last.Demand,
+			HeardSeconds: r.Unseen.Seconds(), Table: r.Last.Table, Uses: r.Uses, Demand: r.Last.Demand,
 		}
 		if r.Silent {
 			v.State = silent
 		}
-		for _, u := range r.Last.Uses {
+		for _, u := range r.Uses {
 			v.InFlight += max(0, u.InFlight)
 		}
 		out = append(out, v)
