@@ -2,23 +2,14 @@ package agent
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 
 	"berth/agent/shim"
 	"berth/fleet/wire"
-	"berth/internal/durable"
 )
-
-// maxSockets is how long the path of the folder for sockets may be: a socket's path has at most 107 bytes on Linux (unix(7)), and the names in
-// the folder need room.
-const maxSockets = 60
 
 // workshop turns orders into command lines. Everything that an API call could ask for and a node does not allow is refused here.
 type workshop struct {
@@ -29,20 +20,10 @@ type workshop struct {
 }
 
 func newWorkshop(cfg *Config, d *disk, m *machine) (*workshop, error) {
-	w := &workshop{cfg: cfg, machine: m, ports: newPorts(cfg), sockets: cfg.Sockets}
-	if w.sockets == "" {
-		w.sockets = d.path("sockets")
-	}
-	if len(w.sockets) > maxSockets {
-		w.sockets = shortFolder(w.sockets)
-	}
-	return w, durable.MakeDir(w.sockets)
-}
-
-// shortFolder is a folder for what would be at too long a path, the same at each start.
-func shortFolder(long string) string {
-	sum := sha256.Sum256([]byte(long))
-	return filepath.Join(os.TempDir(), "berth-"+hex.EncodeToString(sum[:6]))
+	w := &workshop{cfg: cfg, machine: m, ports: newPorts(cfg)}
+	var err error
+	w.sockets, err = socketFolder(cfg.Sockets, d.path("sockets"))
+	return w, err
 }
 
 // program builds the command line of one start. Its error is a reason that an operator reads.
