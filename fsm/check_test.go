@@ -53,9 +53,6 @@ func derived(s *State) string {
 	for k, r := range s.byNode.all() {
 		fmt.Fprintf(&b, "node %q %s\n", k, r.ID)
 	}
-	for k, c := range s.claims.all() {
-		fmt.Fprintf(&b, "claim %q %s %d\n", k, c.Replica, c.Share)
-	}
 	for k, m := range s.names.all() {
 		fmt.Fprintf(&b, "name %q %s\n", k, *m)
 	}

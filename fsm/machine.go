@@ -52,8 +52,9 @@ func (m *Machine) Apply(logIndex uint64, data []byte) (Outcome, error) {
 	base := m.state.Load()
 	tx := base.begin(fleet.Index{Epoch: base.core.Cluster.Epoch, N: logIndex}, e.Meta)
 	outcome := tx.run(k, c, bodyHash(e))
-	m.state.Store(tx.commit())
-	tx.notify()
+	next := tx.commit()
+	m.state.Store(next)
+	tx.notify(next)
 	return outcome, nil
 }
 

@@ -89,10 +89,12 @@ func (tx *txn) anyClaim(r *fleet.Replica, is func(*fleet.Node, fleet.Claim) bool
 	return false
 }
 
-func (tx *txn) claimsOn(node, gpu string) []*claim { return tx.claims.rows(key(node, gpu, "")) }
+func (tx *txn) claimsOn(node, gpu string) []claim {
+	return slices.Collect(claimsOf(tx.byNode.prefix(key(node, "")), node, gpu))
+}
 
 // exceeds says whether claims are more than a card has: two of which one is whole, or shares of more memory than there is.
-func exceeds(claims []*claim, memory fleet.Bytes) bool {
+func exceeds(claims []claim, memory fleet.Bytes) bool {
 	var sum fleet.Bytes
 	for _, c := range claims {
 		if c.Share == 0 {

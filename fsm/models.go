@@ -139,7 +139,7 @@ func (tx *txn) dropSpec(model string, generation uint64) {
 // fold case, and then two models become one.
 func (tx *txn) checkNames(spec fleet.ModelSpec) *fleet.Error {
 	for _, name := range append([]string{spec.Name}, spec.Aliases...) {
-		for taken, owner := range walk(tx.names.tx.Root(), key(fold(name), "")) {
+		for taken, owner := range tx.names.prefix(key(fold(name), "")) {
 			if *owner == spec.Name {
 				continue
 			}

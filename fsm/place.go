@@ -124,7 +124,7 @@ func (c *placeCheck) claim(n *fleet.Node, claim fleet.Claim) *fleet.Error {
 
 func (c *placeCheck) room(n *fleet.Node, g fleet.GPU, add fleet.Claim) *fleet.Error {
 	held := c.tx.claimsOn(n.Name, g.UUID)
-	if exceeds(append(held, &claim{Share: add.Share}), g.Memory) {
+	if exceeds(append(held, claim{Share: add.Share}), g.Memory) {
 		return fleet.Errorf(fleet.Conflict, "the GPU %s of the node %s has no room for %s: %d claims hold it", g.UUID, n.Name, amount(add.Share), len(held))
 	}
 	return nil

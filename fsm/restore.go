@@ -34,10 +34,7 @@ func (m *Machine) Restore(r io.Reader) error {
 
 // abandon wakes everyone who watches a state that Restore has replaced.
 func (s *State) abandon() {
-	s.models.abandon()
-	s.nodes.abandon()
-	s.replicas.abandon()
-	s.feeds.abandon()
+	s.hub.end()
 	s.signals.fire(everything)
 }
 
@@ -70,6 +67,7 @@ func (s *State) WithIdentity(cluster string, epoch uint64) (*State, error) {
 		return nil, fleet.Errorf(fleet.StaleEpoch, "the snapshot is of epoch %d; it cannot be restored into epoch %d", s.core.Cluster.Epoch, epoch)
 	}
 	t := &State{tables: s.tables, index: fleet.Index{Epoch: epoch, N: s.index.N}, signals: newSignals()}
+	t.hub = newHub(t)
 	t.core.Cluster.ID, t.core.Cluster.Epoch = cluster, epoch
 	return t, nil
 }
@@ -100,7 +98,7 @@ func (in *snapshotReader) load() (*State, wire.SnapshotInfo, error) {
 		return nil, wire.SnapshotInfo{}, errors.New("the header and the content are of different clusters, epochs or levels")
 	}
 	s := tx.commit()
-	s.signals = newSignals()
+	s.signals, s.hub = newSignals(), newHub(s)
 	return s, wire.SnapshotInfo{
 		Format: h.Format, Level: h.Level, Cluster: h.Cluster, Index: h.Index, Records: t.Records, Bytes: in.bytes, Fingerprint: t.SHA256,
 	}, nil

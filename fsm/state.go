@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"iter"
+	"slices"
 	"sync"
 
 	"berth/fleet"
@@ -12,7 +13,8 @@ import (
 type State struct {
 	tables
 	index   fleet.Index
-	signals signals
+	signals signals // of whole tables
+	hub     *hub    // of single rows
 
 	fingerprint sync.Once
 	hash        string
@@ -32,7 +34,6 @@ type tables struct {
 
 	byModel   table[fleet.Replica] // model, replica
 	byNode    table[fleet.Replica] // node, replica; the row itself, so that a change of a replica wakes who watches its nodes
-	claims    table[claim]         // node, GPU, replica
 	names     table[string]        // folded name, exact name → model
 	nodeIDs   table[string]        // node id → node name
 	requestAt table[string]        // index → request id, the order of eviction
@@ -46,23 +47,16 @@ type core struct {
 	Floor    fleet.Index    `json:"floor"` // index of the newest request that was evicted from memory
 }
 
-// claim is one unreleased claim, as the index by GPU holds it.
+// claim is one unreleased claim on a card.
 type claim struct {
 	Replica string
 	Share   fleet.Bytes // 0: the whole card
 }
 
 func newState() *State {
-	return &State{
-		tables: tables{
-			core:    core{Settings: fleet.DefaultSettings()},
-			servers: newTable[fleet.Server](), models: newTable[fleet.Model](), specs: newTable[fleet.ModelSpec](),
-			nodes: newTable[fleet.Node](), replicas: newTable[fleet.Replica](), requests: newTable[request](), feeds: newTable[fleet.Index](),
-			byModel: newTable[fleet.Replica](), byNode: newTable[fleet.Replica](), claims: newTable[claim](),
-			names: newTable[string](), nodeIDs: newTable[string](), requestAt: newTable[string](),
-		},
-		signals: newSignals(),
-	}
+	s := &State{tables: tables{core: core{Settings: fleet.DefaultSettings()}}, signals: newSignals()}
+	s.hub = newHub(s)
+	return s
 }
 
 // Index returns the index of the last entry that this state has applied.
@@ -131,8 +125,25 @@ func (s *State) ReplicasOn(node string) iter.Seq[*fleet.Replica] {
 // Claims returns what the unreleased claims take of one GPU: replica → amount of memory, 0 for the whole card; in order of replica.
 func (s *State) Claims(node, gpu string) iter.Seq2[string, fleet.Bytes] {
 	return func(yield func(string, fleet.Bytes) bool) {
-		for _, c := range s.claims.prefix(key(node, gpu, "")) {
+		for c := range claimsOf(s.byNode.prefix(key(node, "")), node, gpu) {
 			if !yield(c.Replica, c.Share) {
+				return
+			}
+		}
+	}
+}
+
+// claimsOf finds the claims on one card among the replicas of its node. A node has a handful of them: an index by card would be one more row a
+// card to write, to keep in memory and to build at each restore.
+func claimsOf(replicas iter.Seq2[string, *fleet.Replica], node, gpu string) iter.Seq[claim] {
+	return func(yield func(claim) bool) {
+		for _, r := range replicas {
+			shard := r.Shards[r.Rank(node)]
+			if shard.Released {
+				continue
+			}
+			i := slices.IndexFunc(shard.Claims, func(c fleet.Claim) bool { return c.GPU == gpu })
+			if i >= 0 && !yield(claim{Replica: r.ID, Share: shard.Claims[i].Share}) {
 				return
 			}
 		}

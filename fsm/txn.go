@@ -24,7 +24,6 @@ type txn struct {
 
 	byModel   editor[fleet.Replica]
 	byNode    editor[fleet.Replica]
-	claims    editor[claim]
 	names     editor[string]
 	nodeIDs   editor[string]
 	requestAt editor[string]
@@ -36,10 +35,9 @@ type txn struct {
 func (s *State) begin(at fleet.Index, meta Meta) *txn {
 	return &txn{
 		base: s, meta: meta, at: at, core: s.core,
-		servers: s.servers.edit(), models: s.models.edit(), specs: s.specs.edit(), nodes: s.nodes.edit(), replicas: s.replicas.edit(),
-		requests: s.requests.edit(), feeds: s.feeds.edit(),
-		byModel: s.byModel.edit(), byNode: s.byNode.edit(), claims: s.claims.edit(), names: s.names.edit(),
-		nodeIDs: s.nodeIDs.edit(), requestAt: s.requestAt.edit(),
+		servers: s.servers.edit(), models: s.models.editWatched(), specs: s.specs.edit(), nodes: s.nodes.editWatched(),
+		replicas: s.replicas.editWatched(), requests: s.requests.edit(), feeds: s.feeds.editWatched(),
+		byModel: s.byModel.edit(), byNode: s.byNode.edit(), names: s.names.edit(), nodeIDs: s.nodeIDs.edit(), requestAt: s.requestAt.edit(),
 	}
 }
 
@@ -50,19 +48,17 @@ func (tx *txn) commit() *State {
 			core:    tx.core,
 			servers: tx.servers.table(), models: tx.models.table(), specs: tx.specs.table(), nodes: tx.nodes.table(),
 			replicas: tx.replicas.table(), requests: tx.requests.table(), feeds: tx.feeds.table(),
-			byModel: tx.byModel.table(), byNode: tx.byNode.table(), claims: tx.claims.table(), names: tx.names.table(),
+			byModel: tx.byModel.table(), byNode: tx.byNode.table(), names: tx.names.table(),
 			nodeIDs: tx.nodeIDs.table(), requestAt: tx.requestAt.table(),
 		},
 		index:   tx.at,
 		signals: tx.base.signals.next(tx.changed),
+		hub:     tx.base.hub,
 	}
 }
 
-func (tx *txn) notify() {
-	tx.models.notify()
-	tx.nodes.notify()
-	tx.replicas.notify()
-	tx.feeds.notify()
+func (tx *txn) notify(next *State) {
+	next.hub.publish(next, tx)
 	tx.base.signals.fire(tx.changed)
 }
 
@@ -152,13 +148,10 @@ func (tx *txn) delNode(n *fleet.Node) {
 // putReplica writes a replica's row and everything that is derived from it.
 func (tx *txn) putReplica(r *fleet.Replica) {
 	old, known := tx.replicas.get(r.ID)
-	if known {
-		tx.dropClaims(old)
-	}
 	if !known || shownOf(old) != shownOf(r) {
 		tx.touch(feedTable)
 	}
-	if !known || orderedOf(old) != orderedOf(r) {
+	if !known || toldOf(old) != toldOf(r) {
 		tx.touchOrders(r)
 	}
 	tx.indexReplica(r)
@@ -170,17 +163,10 @@ func (tx *txn) indexReplica(r *fleet.Replica) {
 	tx.byModel.put(key(r.Model, r.ID), r)
 	for _, shard := range r.Shards {
 		tx.byNode.put(key(shard.Node, r.ID), r)
-		if shard.Released {
-			continue
-		}
-		for _, c := range shard.Claims {
-			tx.claims.put(key(shard.Node, c.GPU, r.ID), &claim{Replica: r.ID, Share: c.Share})
-		}
 	}
 }
 
 func (tx *txn) delReplica(r *fleet.Replica) {
-	tx.dropClaims(r)
 	tx.replicas.del(r.ID)
 	tx.byModel.del(key(r.Model, r.ID))
 	for _, shard := range r.Shards {
@@ -191,15 +177,7 @@ func (tx *txn) delReplica(r *fleet.Replica) {
 	tx.changed |= Replicas
 }
 
-func (tx *txn) dropClaims(r *fleet.Replica) {
-	for _, shard := range r.Shards {
-		for _, c := range shard.Claims {
-			tx.claims.del(key(shard.Node, c.GPU, r.ID))
-		}
-	}
-}
-
-// shown is what the routers' table says of a replica, ordered what its agents' orders say. A change of anything else wakes neither: a fleet of
+// shown is what the routers' table says of a replica, told what its agents' orders say. A change of anything else wakes neither: a fleet of
 // routers must not fetch a table because an engine's exit was noted.
 type shown struct {
 	state fleet.ReplicaState
@@ -215,7 +193,7 @@ func shownOf(r *fleet.Replica) shown {
 	return s
 }
 
-type ordered struct {
+type told struct {
 	order    fleet.Index
 	start    uint64
 	live     bool
@@ -224,8 +202,8 @@ type ordered struct {
 	released int
 }
 
-func orderedOf(r *fleet.Replica) ordered {
-	o := ordered{order: r.Order, start: r.Start, live: r.State.Live(), master: r.Master, drain: r.Drain}
+func toldOf(r *fleet.Replica) told {
+	o := told{order: r.Order, start: r.Start, live: r.State.Live(), master: r.Master, drain: r.Drain}
 	for _, s := range r.Shards {
 		if s.Released {
 			o.released++

@@ -33,15 +33,12 @@ func (s *State) Watch(topics ...Topic) <-chan struct{} {
 	return s.signals[set].wait()
 }
 
-// WatchKey is Watch for one row of one table: a model, node or replica. It may also be closed by a change of a neighbour; look again.
+// WatchKey is Watch for one row of one table: a model, node or replica. For a row that is not there it is closed
+// by any new row of the table; look again.
 func (s *State) WatchKey(t Topic, name string) <-chan struct{} {
 	switch t {
-	case Models:
-		return s.models.watch(name)
-	case Nodes:
-		return s.nodes.watch(name)
-	case Replicas:
-		return s.replicas.watch(name)
+	case Models, Nodes, Replicas:
+		return s.hub.watch(s, t, name)
 	default:
 		return s.Watch(t)
 	}
@@ -51,13 +48,15 @@ func (s *State) WatchKey(t Topic, name string) <-chan struct{} {
 func (s *State) OrdersIndex(node string) fleet.Index { return s.feed(ordersFeed(node)) }
 
 // WatchOrders returns a channel that is closed when the orders of that node change.
-func (s *State) WatchOrders(node string) <-chan struct{} { return s.feeds.watch(ordersFeed(node)) }
+func (s *State) WatchOrders(node string) <-chan struct{} {
+	return s.hub.watch(s, feeds, ordersFeed(node))
+}
 
 // TableIndex returns the index at which the routers' table last changed.
 func (s *State) TableIndex() fleet.Index { return s.feed(feedTable) }
 
 // WatchTable returns a channel that is closed when the routers' table changes.
-func (s *State) WatchTable() <-chan struct{} { return s.feeds.watch(feedTable) }
+func (s *State) WatchTable() <-chan struct{} { return s.hub.watch(s, feeds, feedTable) }
 
 func (s *State) feed(name string) fleet.Index {
 	if i, ok := s.feeds.get(name); ok {
