@@ -29,7 +29,7 @@ type planning struct {
 }
 
 func (p *planning) run(ctx context.Context) error {
-	f := newFailures()
+	f, turns := newFailures(), scheduler.NewTurns()
 	pace := time.NewTimer(0)
 	defer pace.Stop()
 	for {
@@ -39,7 +39,7 @@ func (p *planning) run(ctx context.Context) error {
 		case <-pace.C:
 		}
 		state := p.writer.State()
-		next := p.once(ctx, state, f)
+		next := p.once(ctx, state, f, turns)
 		p.wait(ctx, state, next)
 		pace.Reset(planPace)
 	}
@@ -58,16 +58,18 @@ func (p *planning) wait(ctx context.Context, planned *fsm.State, next time.Durat
 }
 
 // once plans and proposes, and gives the time until the next plan if nothing happens before.
-func (p *planning) once(ctx context.Context, state *fsm.State, f *failures) time.Duration {
+func (p *planning) once(ctx context.Context, state *fsm.State, f *failures, turns *scheduler.Turns) time.Duration {
 	now := p.clock()
 	wall := fleet.TimeOf(time.Now())
 	f.observe(now, wall, state.Replicas())
 	s := snapshot(state, wall)
 	s.Backoff = f.backoff(now)
+	s.Backoff.Turns = turns.Holds(now)
 	s.Demand = demand(p.term, now)
 	s.Quiet = quiet(p.term, now, s.Replicas)
 	plan := scheduler.Plan(s)
 	p.term.SetRefusals(now, plan.Refusals)
+	turns.Note(now, s, plan.Items)
 	for _, items := range chunks(plan.Items) {
 		if err := p.propose(ctx, items); err != nil {
 			if ctx.Err() == nil {

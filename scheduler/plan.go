@@ -30,6 +30,8 @@ type planner struct {
 	replicas map[string][]*fleet.Replica // by model
 	cards    *capacity.Map               // nil until somebody looks for room
 	plan     fleet.Plan
+	taken    map[string]int  // by model: replicas that this plan stops for being quiet
+	promised map[string]bool // by replica: its cards are on their way to a model that is being woken
 }
 
 func newPlanner(s Snapshot) *planner {
@@ -54,7 +56,7 @@ func newPlanner(s Snapshot) *planner {
 func (p *planner) inOrder() []*fleet.Model {
 	out := slices.Clone(p.Models)
 	slices.SortStableFunc(out, func(a, b *fleet.Model) int {
-		return cmp.Or(cmp.Compare(b.Spec.Priority, a.Spec.Priority), a.Created.Compare(b.Created), cmp.Compare(a.Name(), b.Name()))
+		return cmp.Or(cmp.Compare(b.Spec.Priority, a.Spec.Priority), cmp.Compare(p.Backoff.Turns[a.Name()].For, p.Backoff.Turns[b.Name()].For), a.Created.Compare(b.Created), cmp.Compare(a.Name(), b.Name()))
 	})
 	return out
 }
@@ -92,6 +94,7 @@ func (p *planner) model(m *fleet.Model) {
 	}
 	p.scaleDown(c)
 	p.retire(c)
+	p.unload(c)
 	if n := c.toPlace(); n > 0 {
 		p.place(c, n)
 	} else if c.turn() {
@@ -151,7 +154,11 @@ func (p *planner) noRoom(c *cast, f *finder) {
 	if c.placed == 0 && p.drainFirst(c, f) || c.underWay() || p.without(f, c.ending) != nil {
 		return
 	}
+	if p.makeRoom(c, f) {
+		return
+	}
 	r := p.explain(f)
+	r.Reason += p.notYet(c)
 	if c.missing() == 0 {
 		r.Reason = c.waiting() + "; " + r.Reason
 	}

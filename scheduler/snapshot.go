@@ -43,6 +43,7 @@ type Backoff struct {
 	Nodes    map[string]Hold // nothing is placed on this node
 	Pairs    map[Pair]Hold   // this model is not placed on this node
 	Restarts map[string]Hold // this replica's ranks are not started again yet
+	Turns    map[string]Hold // this model makes no others go yet, when it is woken
 }
 
 // Pair is one model on one node.
@@ -62,7 +63,7 @@ func (b Backoff) Next() (time.Duration, bool) {
 			next = h.For
 		}
 	}
-	for _, holds := range []map[string]Hold{b.Models, b.Nodes, b.Restarts} {
+	for _, holds := range []map[string]Hold{b.Models, b.Nodes, b.Restarts, b.Turns} {
 		for _, h := range holds {
 			take(h)
 		}

@@ -67,6 +67,16 @@ func (w *world) nodeNamed(name string) *fleet.Node {
 	return nil
 }
 
+func (w *world) modelNamed(name string) *fleet.Model {
+	for _, m := range w.Models {
+		if m.Name() == name {
+			return m
+		}
+	}
+	w.t.Fatalf("no model %s", name)
+	return nil
+}
+
 // model adds a model of one replica of nodes x gpus; adjust changes its spec.
 func (w *world) model(name string, nodes, gpus int, class string, adjust ...func(*fleet.ModelSpec)) *fleet.Model {
 	spec := fleet.DefaultedSpec()
@@ -139,7 +149,10 @@ func (w *world) apply(plan fleet.Plan) {
 		case item.Stop != nil:
 			r := w.replica(item.Stop.Replica)
 			r.State, r.StateAt = fleet.DrainingDown, w.Now
-			r.Drain = &fleet.Drain{Reason: item.Stop.Reason, Failed: item.Stop.Failed}
+			r.Drain = &fleet.Drain{Reason: item.Stop.Reason, Failed: item.Stop.Failed, Mark: item.Stop.Mark}
+			if item.Stop.Want != nil {
+				w.modelNamed(r.Model).Want = *item.Stop.Want
+			}
 		case item.Restart != nil:
 			r := w.replica(item.Restart.Replica)
 			r.Start, r.State, r.Restarts = item.Restart.Start, fleet.Starting, r.Restarts+1
@@ -147,11 +160,7 @@ func (w *world) apply(plan fleet.Plan) {
 				r.Shards[i].Exit = nil
 			}
 		case item.Wake != nil:
-			for _, m := range w.Models {
-				if m.Name() == item.Wake.Model {
-					m.Want = 1
-				}
-			}
+			w.modelNamed(item.Wake.Model).Want = 1
 		}
 	}
 }

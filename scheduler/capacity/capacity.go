@@ -38,17 +38,34 @@ func (c *Card) Room() fleet.Bytes {
 
 // Host is one node with its cards in the order of their index. A search reads every host, so what it reads lies in the struct itself.
 type Host struct {
-	Node   *fleet.Node
+	Node    *fleet.Node
+	Index   int    // in Map.Hosts
+	Version uint32 // raised by every change of what is below
+
 	Fabric string // "" is unknown
 	Ready  bool   // neither cordoned nor draining nor unreachable
 	Cards  []Card
 	CPUs   int         // not claimed; negative when overcommitted
 	Memory fleet.Bytes // of the host, not claimed
 
-	idle  int       // cards in good order with nothing claimed
-	first classIdle // of which of the first card's class
-	other []classIdle
-	whole *int // whole hosts of the fabric
+	claims []claimed // of the node, so that it can be laid out anew
+	idle   int       // cards in good order with nothing claimed
+	first  classIdle // of which of the first card's class
+	other  []classIdle
+	fabric *fabric
+}
+
+// claimed is one shard's claims and what they take of the host.
+type claimed struct {
+	shard  *fleet.Shard
+	cpus   int
+	memory fleet.Bytes
+}
+
+// fabric is what the hosts of one interconnect domain have in common.
+type fabric struct {
+	hosts []*Host
+	whole int
 }
 
 type classIdle struct {
@@ -73,7 +90,10 @@ func (h *Host) Idle(class string) int {
 func (h *Host) Whole() bool { return h.Ready && h.idle == len(h.Cards) && h.idle > 0 }
 
 // WholeInFabric returns how many whole hosts the host's fabric has.
-func (h *Host) WholeInFabric() int { return *h.whole }
+func (h *Host) WholeInFabric() int { return h.fabric.whole }
+
+// Peers returns the hosts of the host's fabric, itself among them.
+func (h *Host) Peers() []*Host { return h.fabric.hosts }
 
 // fill lays out the node's cards in the given space, which has room for all of them.
 func (h *Host) fill(space []Card) {
