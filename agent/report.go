@@ -19,7 +19,8 @@ type said struct {
 type milestone struct {
 	order    fleet.Index
 	start    uint64
-	engine   uint64
+	shim     uint64
+	engine   uint64 // within the shim
 	restarts int
 	exit     fleet.Time
 	door     fleet.Door
@@ -105,6 +106,7 @@ func exitAt(st shim.Status) fleet.Time {
 }
 
 func (k *keeper) once(to string, m milestone, st shim.Status, rank int) {
+	m.shim = st.Shim
 	if last, ok := k.said.steps[to]; ok && last == m {
 		return
 	}
