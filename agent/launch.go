@@ -11,6 +11,9 @@ import (
 	"berth/fleet/wire"
 )
 
+// EnvReplica names the replica in the environment of its engine, for whoever looks at the processes of a machine.
+const EnvReplica = "BERTH_REPLICA"
+
 // workshop turns orders into command lines. Everything that an API call could ask for and a node does not allow is refused here.
 type workshop struct {
 	cfg     *Config
@@ -53,7 +56,7 @@ func (w *workshop) program(ctx context.Context, o wire.Order) (shim.Program, shi
 	if err != nil {
 		return fail(err)
 	}
-	program.Env = append(slices.Clone(w.cfg.EngineEnv), program.Env...)
+	program.Env = append(append(slices.Clone(w.cfg.EngineEnv), EnvReplica+"="+o.Replica), program.Env...)
 	if o.Rank == 0 {
 		program.Master = in.Master
 	}

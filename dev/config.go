@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"berth/agent/engine/sim"
 	"berth/consensus"
 	"berth/fleet"
 	"berth/internal/listen"
@@ -29,9 +30,11 @@ type Config struct {
 	Network func(machine, ip string) listen.Network
 	// DefaultPorts lets the first peer and the first router take Berth's default ports where they are free, so that berthctl needs no flag.
 	DefaultPorts bool
-	Timings      consensus.Timings
-	Clock        func() time.Duration // nil: each role's own
-	Log          *slog.Logger
+	// Engine is told of each start of a simulated engine, before it runs: of which replica, on which machine. May be nil.
+	Engine  func(machine, replica string, e *sim.Engine)
+	Timings consensus.Timings
+	Clock   func() time.Duration // nil: each role's own
+	Log     *slog.Logger
 }
 
 // Small is the cluster of `berth dev`: three peers, four nodes with eight simulated H100s on two fabrics, two routers.

@@ -59,7 +59,7 @@ func (c *Cluster) node(ctx context.Context, i int) error {
 	name := machine("node", i)
 	network := c.cfg.network(name)
 	shims := inproc.NewNode(ctx, inproc.Config{
-		Network: network, Policy: c.policy, Clock: c.clock(), Engines: engines(network), Logger: c.log(name),
+		Network: network, Policy: c.policy, Clock: c.clock(), Engines: c.engines(name, network), Logger: c.log(name),
 		CardsEmpty: func(context.Context, []fleet.Claim) (bool, error) { return true, nil },
 	})
 	defer shims.Close()
@@ -105,14 +105,28 @@ func (s simulated) Measure(context.Context) (fleet.Inventory, error)  { return s
 func (s simulated) Free(context.Context, []fleet.Claim) (bool, error) { return true, nil }
 func (s simulated) Load(context.Context) []wire.GPULoad               { return nil }
 
-// engines makes simulated engines from the command lines of the sim driver.
-func engines(network listen.Network) inproc.NewEngine {
+// engines makes a machine's simulated engines from the command lines of the sim driver.
+func (c *Cluster) engines(machine string, network listen.Network) inproc.NewEngine {
 	return func(x shim.Exec) (inproc.Engine, error) {
 		cfg, err := sim.ParseArgs(x.Args[1:])
 		if err != nil {
 			return nil, err
 		}
 		cfg.Listen, cfg.Dial = network.Listen, network.Dial
-		return sim.New(cfg)
+		e, err := sim.New(cfg)
+		if err == nil && c.cfg.Engine != nil {
+			c.cfg.Engine(machine, replicaOf(x.Env), e)
+		}
+		return e, err
 	}
+}
+
+// replicaOf reads the replica's id from an engine's environment.
+func replicaOf(env []string) string {
+	for _, e := range env {
+		if id, ok := strings.CutPrefix(e, agent.EnvReplica+"="); ok {
+			return id
+		}
+	}
+	return ""
 }
