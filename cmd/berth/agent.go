@@ -105,7 +105,7 @@ func (f *agentFlags) resolve(c *cobra.Command) (agent.Config, roles.Join, error)
 		EngineEnv: engineEnv(os.Environ()),
 	}
 	for name, e := range f.file.Engines {
-		cfg.Engines[name] = agent.EngineConfig{Command: e.Command, AllowArgs: e.AllowArgs, Hub: e.Hub, Version: e.Version}
+		cfg.Engines[name] = agent.EngineConfig(e)
 	}
 	join := roles.Join{Seeds: f.join, PeerURLs: f.peerURLs, Bind: f.gossipBind, Advertise: hostOf(f.advertise, f.gossipBind)}
 	if join.Bind == "" {
