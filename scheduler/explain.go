@@ -11,12 +11,12 @@ import (
 )
 
 // explain says why f finds no room: what is needed, the largest block that there is, how many nodes stand out for which reason, and what would help.
-func (p *planner) explain(f *finder) fleet.Refusal {
+func (p *planner) explain(model string, f *finder) fleet.Refusal {
 	counts := f.reasons()
 	return fleet.Refusal{
-		Reason:    f.largest() + "; " + sentence(len(f.fleet.Hosts), counts),
+		Reason:    f.largest() + "; " + sentence(len(f.cards.Hosts), counts),
 		Counts:    counts,
-		WouldHelp: p.wouldHelp(f),
+		WouldHelp: p.wouldHelp(model, f),
 	}
 }
 
@@ -57,7 +57,7 @@ func (f *finder) largestOnNode() string {
 	best, class := 0, ""
 	for _, c := range f.classes {
 		for _, h := range f.hosts {
-			if n := f.idle(h, c); n > best {
+			if n := f.idle(h, c); h.Ready && n > best {
 				best, class = n, c
 			}
 		}
@@ -71,7 +71,7 @@ func (f *finder) largestInFabric() string {
 	best, class := 0, ""
 	for _, c := range f.classes {
 		for _, room := range f.fabrics {
-			if n := len(f.able(nil, room.hosts, c)) * f.spec.Placement.GPUsPerNode; n > best {
+			if n := f.able(room.hosts, c) * f.spec.Placement.GPUsPerNode; n > best {
 				best, class = n, c
 			}
 		}
@@ -92,7 +92,7 @@ func (f *finder) largestPart() fleet.Bytes {
 	for _, c := range f.classes {
 		for _, h := range f.hosts {
 			for i := range h.Cards {
-				if f.suits(&h.Cards[i], c) {
+				if h.Ready && f.suits(&h.Cards[i], c) {
 					best = max(best, h.Cards[i].Room())
 				}
 			}
@@ -105,7 +105,7 @@ func (f *finder) largestPart() fleet.Bytes {
 func (f *finder) reasons() []fleet.ReasonCount {
 	counts := map[string]int{}
 	home := f.bestFabric()
-	for _, h := range f.fleet.Hosts {
+	for _, h := range f.cards.Hosts {
 		counts[f.why(h, home)]++
 	}
 	out := make([]fleet.ReasonCount, 0, len(counts))
@@ -123,7 +123,7 @@ func (f *finder) bestFabric() string {
 	best, most := "", 0
 	for _, class := range f.classes {
 		for _, room := range f.fabrics {
-			if n := len(f.able(nil, room.hosts, class)); n > most {
+			if n := f.able(room.hosts, class); n > most {
 				best, most = room.fabric, n
 			}
 		}

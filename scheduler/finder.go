@@ -12,38 +12,73 @@ import (
 // finder looks for room for replicas of one spec on a map of the fleet. Which nodes are admitted is worked out once; cards, CPUs and memory are
 // read from the map at each call, so a caller may claim and release in between.
 type finder struct {
-	fleet   *capacity.Map
-	spec    *fleet.ModelSpec
-	admit   *admission
-	hosts   []*capacity.Host // admitted, whatever is left of them, in order of name
-	fabrics []fabricHosts    // the same by fabric, when the spec has several nodes
-	classes []string         // in order of preference
-	spread  spread
+	*ground
+	spec     *fleet.ModelSpec
+	admit    *admission
+	hosts    []*capacity.Host // admitted, whatever is left of them, in order of name
+	admitted []bool           // by host
+	fabrics  []fabricHosts    // the same by fabric, when the spec has several nodes
+	inFabric map[string]int   // place in fabrics
+	classes  []string         // in order of preference
+	ranks    []*ranking       // of a spec of one node, by preference; equal classes in one
+	gangs    []*gangs         // of a spec of several nodes, by class
+	spread   spread
+	picked   []int // scratch: places of the cards that are being priced
 }
 
-func newFinder(m *capacity.Map, spec *fleet.ModelSpec, b Backoff, same []*fleet.Replica) *finder {
-	f := &finder{fleet: m, spec: spec, admit: newAdmission(spec, b), classes: spec.Placement.Classes}
+func newFinder(g *ground, spec *fleet.ModelSpec, same []*fleet.Replica) *finder {
+	f := &finder{ground: g, spec: spec, admit: newAdmission(spec, g.backoff), classes: spec.Placement.Classes}
 	if len(f.classes) == 0 {
-		f.classes = everyClass(m.Hosts)
+		f.classes = everyClass(g.cards.Hosts)
 	}
-	f.spread = newSpread(m, spec.Placement.Spread, same)
-	for _, h := range m.Hosts {
-		if f.admit.refuse(h) == "" {
+	f.spread = newSpread(g.cards, spec.Placement.Spread, same)
+	f.admitted = make([]bool, len(g.cards.Hosts))
+	for _, h := range g.cards.Hosts {
+		// whether it is ready is asked when its room is looked at: that may be changed for a while
+		if f.admit.ever(h.Node) == "" && f.admit.heldBack(h.Node.Name) == "" {
+			f.admitted[h.Index] = true
 			f.hosts = append(f.hosts, h)
 		}
 	}
-	f.group()
+	f.rank()
 	return f
 }
 
-func (f *finder) group() {
+// rank prepares the search; a spec that names no class has its choice of all cards of equal memory.
+func (f *finder) rank() {
 	if f.spec.Placement.Nodes > 1 {
-		f.fabrics = byFabric(f.hosts)
+		f.group()
+		for _, class := range f.classes {
+			f.gangs = append(f.gangs, newGangs(f, class))
+		}
+		return
+	}
+	if len(f.spec.Placement.Classes) > 0 {
+		for i := range f.classes {
+			f.ranks = append(f.ranks, &ranking{f: f, classes: f.classes[i : i+1], at: -1})
+		}
+		return
+	}
+	memory := classMemory(f.cards.Hosts)
+	for i := 0; i < len(f.classes); {
+		j := i + 1
+		for j < len(f.classes) && memory[f.classes[j]] == memory[f.classes[i]] {
+			j++
+		}
+		f.ranks = append(f.ranks, &ranking{f: f, classes: f.classes[i:j], at: -1})
+		i = j
 	}
 }
 
 // everyClass lists the classes that the fleet has, smallest cards first: a model that names no class takes the least that will do.
 func everyClass(hosts []*capacity.Host) []string {
+	memory := classMemory(hosts)
+	return slices.SortedFunc(maps.Keys(memory), func(a, b string) int {
+		return cmp.Or(cmp.Compare(memory[a], memory[b]), cmp.Compare(a, b))
+	})
+}
+
+func classMemory(hosts []*capacity.Host) map[string]fleet.Bytes {
 	memory := map[string]fleet.Bytes{}
 	for _, h := range hosts {
 		for i := range h.Cards {
@@ -51,34 +86,60 @@ func everyClass(hosts []*capacity.Host) []string {
 			memory[c.Class] = max(memory[c.Class], c.GPU.Memory)
 		}
 	}
-	return slices.SortedFunc(maps.Keys(memory), func(a, b string) int {
-		return cmp.Or(cmp.Compare(memory[a], memory[b]), cmp.Compare(a, b))
-	})
+	return memory
 }
 
 // find returns the shards of one more replica, rank by rank, or false. The first class of the order of preference that has room wins.
 func (f *finder) find() ([]fleet.Shard, bool) {
-	for _, class := range f.classes {
-		var shards []fleet.Shard
-		switch p := &f.spec.Placement; {
-		case p.GPUShare > 0:
-			shards = f.findShare(class)
-		case p.Nodes == 1:
-			shards = f.findNode(class)
-		default:
-			shards = f.findGang(class)
-		}
-		if shards != nil {
+	for _, g := range f.gangs {
+		if shards := g.find(); shards != nil {
 			return shards, true
+		}
+	}
+	for _, r := range f.ranks {
+		if p, ok := r.best(); ok {
+			return []fleet.Shard{f.shard(p)}, true
 		}
 	}
 	return nil, false
 }
 
+// fits says whether find would find anything.
+func (f *finder) fits() bool {
+	for _, g := range f.gangs {
+		if g.best() >= 0 {
+			return true
+		}
+	}
+	for _, r := range f.ranks {
+		if _, ok := r.best(); ok {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *finder) shard(p place) fleet.Shard {
+	s := fleet.Shard{Node: p.host.Node.Name}
+	if p.card >= 0 {
+		s.Claims = []fleet.Claim{{GPU: p.host.Cards[p.card].GPU.UUID, Share: f.spec.Placement.GPUShare}}
+		return s
+	}
+	return f.take(p.host, p.class, f.spec.Placement.GPUsPerNode)
+}
+
 // claim takes the room on the map, so that the next find sees it taken.
 func (f *finder) claim(shards []fleet.Shard) {
-	f.fleet.Claim(shards, f.spec.Placement)
-	f.spread.add(f.fleet, shards)
+	f.cards.Claim(shards, &f.spec.Placement)
+	f.spread.add(f.cards, shards)
+	if f.spread.wide() {
+		for _, r := range f.ranks {
+			r.at = -1
+		}
+		for _, g := range f.gangs {
+			g.at = -1
+		}
+	}
 }
 
 // roomy says whether a host has CPUs and memory for one more shard.
@@ -106,57 +167,11 @@ func (f *finder) suits(c *capacity.Card, class string) bool {
 	return c.Class == class && c.GPU.Memory >= f.spec.Placement.GPUMemory
 }
 
-// take returns a shard of the first n idle cards of a host, by index.
+// take returns a shard of n idle cards of a host, by index.
 func (f *finder) take(h *capacity.Host, class string, n int) fleet.Shard {
 	s := fleet.Shard{Node: h.Node.Name, Claims: make([]fleet.Claim, 0, n)}
-	for i := range h.Cards {
-		if c := &h.Cards[i]; len(s.Claims) < n && f.suits(c, class) && c.Idle() {
-			s.Claims = append(s.Claims, fleet.Claim{GPU: c.GPU.UUID})
-		}
+	for _, i := range f.pick(f.picked[:0], h, class, n) {
+		s.Claims = append(s.Claims, fleet.Claim{GPU: h.Cards[i].GPU.UUID})
 	}
 	return s
-}
-
-func (f *finder) findNode(class string) []fleet.Shard {
-	need := f.spec.Placement.GPUsPerNode
-	var best *capacity.Host
-	var least cost
-	for _, h := range f.hosts {
-		idle := f.idle(h, class)
-		if idle < need || !f.roomy(h) {
-			continue
-		}
-		if c := f.cost(h, int64(idle-need)); best == nil || c.less(least) {
-			best, least = h, c
-		}
-	}
-	if best == nil {
-		return nil
-	}
-	return []fleet.Shard{f.take(best, class, need)}
-}
-
-func (f *finder) findShare(class string) []fleet.Shard {
-	share := f.spec.Placement.GPUShare
-	var best *capacity.Host
-	var card *capacity.Card
-	var least cost
-	for _, h := range f.hosts {
-		if !f.roomy(h) {
-			continue
-		}
-		for i := range h.Cards {
-			c := &h.Cards[i]
-			if !f.suits(c, class) || c.Room() < share {
-				continue
-			}
-			if cost := f.cost(h, int64(c.Room()-share)); best == nil || cost.less(least) {
-				best, card, least = h, c, cost
-			}
-		}
-	}
-	if best == nil {
-		return nil
-	}
-	return []fleet.Shard{{Node: best.Node.Name, Claims: []fleet.Claim{{GPU: card.GPU.UUID, Share: share}}}}
 }

@@ -17,7 +17,7 @@ func Fits(spec fleet.ModelSpec, nodes []*fleet.Node) error {
 		return nil
 	}
 	m := emptied(nodes)
-	f := newFinder(m, &spec, Backoff{}, nil)
+	f := newFinder(&ground{cards: m}, &spec, nil)
 	err := fleet.Errorf(fleet.Unplaceable, "no registered node could ever hold a replica of %s: it %s; %s", spec.Name, f.largest(), sentence(len(nodes), f.reasons()))
 	if near := nearest(spec, m); near != "" {
 		return err.WithHint("%s", near)
@@ -41,7 +41,7 @@ func emptied(nodes []*fleet.Node) *capacity.Map {
 }
 
 func fitsEmpty(spec fleet.ModelSpec, m *capacity.Map) bool {
-	_, ok := newFinder(m, &spec, Backoff{}, nil).find()
+	_, ok := newFinder(&ground{cards: m}, &spec, nil).find()
 	return ok
 }
 

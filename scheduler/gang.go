@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"berth/fleet"
@@ -14,95 +15,133 @@ type fabricHosts struct {
 	hosts  []*capacity.Host
 }
 
-// byFabric groups hosts that are admitted for a gang, so in a known fabric, by it, in the order of the fabrics' names.
-func byFabric(hosts []*capacity.Host) []fabricHosts {
-	at := map[string]int{}
-	var out []fabricHosts
-	for _, h := range hosts {
-		i, ok := at[h.Fabric]
-		if !ok {
-			i = len(out)
-			at[h.Fabric] = i
-			out = append(out, fabricHosts{fabric: h.Fabric})
-		}
-		out[i].hosts = append(out[i].hosts, h)
+// group groups the hosts, which are in known fabrics because the spec has several nodes, by fabric, in the order of the fabrics' names.
+func (f *finder) group() {
+	f.inFabric = map[string]int{}
+	by := map[string][]*capacity.Host{}
+	for _, h := range f.hosts {
+		by[h.Fabric] = append(by[h.Fabric], h)
 	}
-	slices.SortFunc(out, func(a, b fabricHosts) int { return cmp.Compare(a.fabric, b.fabric) })
-	return out
+	for _, fabric := range slices.Sorted(maps.Keys(by)) {
+		f.inFabric[fabric] = len(f.fabrics)
+		f.fabrics = append(f.fabrics, fabricHosts{fabric, by[fabric]})
+	}
 }
 
-// able appends those of the hosts that can take a shard now to buf, each with what it costs.
-func (f *finder) able(buf []priced, hosts []*capacity.Host, class string) []priced {
-	need := f.spec.Placement.GPUsPerNode
-	for _, h := range hosts {
-		if idle := f.idle(h, class); idle >= need && f.roomy(h) {
-			buf = append(buf, priced{h, f.cost(h, int64(idle-need))})
-		}
-	}
-	return buf
+// gangs keeps, fabric by fabric, what a gang of one class would cost there. Like a ranking it looks again only at fabrics in which something changed.
+type gangs struct {
+	f     *finder
+	class string
+	costs []gangCost // by fabric
+	fits  []bool
+	stale []bool
+	buf   []place
+	at    int // of the map's log; -1: never built
 }
 
-// priced is a host and what a shard there would cost.
-type priced struct {
-	host *capacity.Host
-	cost cost
+// gangCost is the sum over the hosts of a gang.
+type gangCost struct {
+	wish  wish
+	waste int64
+	spare int // hosts of the fabric that could take a shard beside the gang's
+	left  int64
 }
 
-// findGang takes the hosts of least cost in the fabric where they cost least; of equal ones the fabric with the fewest hosts to spare. Ranks go
-// by the names of their nodes.
-func (f *finder) findGang(class string) []fleet.Shard {
-	p := &f.spec.Placement
-	var best []*capacity.Host
-	var least gangCost
-	var buf []priced
-	for _, room := range f.fabrics {
-		if buf = f.able(buf[:0], room.hosts, class); len(buf) < p.Nodes {
-			continue
-		}
-		if c := cheapest(buf, p.Nodes); best == nil || c.compare(least) < 0 {
-			least, best = c, best[:0]
-			for _, x := range buf[:p.Nodes] {
-				best = append(best, x.host)
-			}
-		}
-	}
-	if best == nil {
+func (a *gangCost) compare(b *gangCost) int {
+	return cmp.Or(a.wish.compare(b.wish), cmp.Compare(a.waste, b.waste), cmp.Compare(a.spare, b.spare), cmp.Compare(a.left, b.left))
+}
+
+func newGangs(f *finder, class string) *gangs {
+	n := len(f.fabrics)
+	return &gangs{f: f, class: class, costs: make([]gangCost, n), fits: make([]bool, n), stale: make([]bool, n), at: -1}
+}
+
+// find takes the hosts of least cost in the fabric where they cost least; of equal ones the fabric with the fewest hosts to spare. Ranks go by the names
+// of their nodes.
+func (g *gangs) find() []fleet.Shard {
+	best := g.best()
+	if best < 0 {
 		return nil
 	}
-	slices.SortFunc(best, func(a, b *capacity.Host) int { return cmp.Compare(a.Node.Name, b.Node.Name) })
+	p := &g.f.spec.Placement
+	chosen := g.cheapest(best)[:p.Nodes]
+	slices.SortFunc(chosen, func(a, b place) int { return cmp.Compare(a.host.Index, b.host.Index) })
 	shards := make([]fleet.Shard, 0, p.Nodes)
-	for _, h := range best {
-		shards = append(shards, f.take(h, class, p.GPUsPerNode))
+	for _, x := range chosen {
+		shards = append(shards, g.f.take(x.host, g.class, p.GPUsPerNode))
 	}
 	return shards
 }
 
-// cheapest sorts the n hosts of least cost to the front and adds up what they cost; equal costs keep the order of the hosts.
-func cheapest(hosts []priced, n int) gangCost {
-	slices.SortStableFunc(hosts, func(a, b priced) int {
-		switch {
-		case a.cost.less(b.cost):
-			return -1
-		case b.cost.less(a.cost):
-			return 1
-		default:
-			return 0
+// best returns the fabric where a gang costs least, or -1.
+func (g *gangs) best() int {
+	g.update()
+	best := -1
+	for i := range g.costs {
+		if g.fits[i] && (best < 0 || g.costs[i].compare(&g.costs[best]) < 0) {
+			best = i
 		}
-	})
-	sum := gangCost{spare: len(hosts) - n}
-	for _, x := range hosts[:n] {
-		sum.disliked += x.cost.disliked
-		sum.near += x.cost.near
+	}
+	return best
+}
+
+func (g *gangs) update() {
+	m := g.f.cards
+	changed, known := m.Since(g.at)
+	all := g.at < 0 || !known
+	if !all {
+		for _, i := range changed {
+			if g.f.admitted[i] {
+				g.stale[g.f.inFabric[m.Hosts[i].Fabric]] = true
+			}
+		}
+	}
+	for i := range g.stale {
+		if all || g.stale[i] {
+			g.price(i)
+			g.stale[i] = false
+		}
+	}
+	g.at = m.Now()
+}
+
+func (g *gangs) price(fabric int) {
+	able, n := g.cheapest(fabric), g.f.spec.Placement.Nodes
+	if g.fits[fabric] = len(able) >= n; !g.fits[fabric] {
+		return
+	}
+	sum := gangCost{spare: len(able) - n}
+	for _, x := range able[:n] {
+		sum.wish = sum.wish.add(x.cost.wish)
+		sum.waste += x.cost.waste
 		sum.left += x.cost.left
 	}
-	return sum
+	g.costs[fabric] = sum
 }
 
-type gangCost struct {
-	disliked, near, spare int
-	left                  int64
+// cheapest returns those of a fabric's hosts that can take a shard now, in the order of their cost; the slice is good until the next call.
+func (g *gangs) cheapest(fabric int) []place {
+	g.buf = g.buf[:0]
+	for _, h := range g.f.fabrics[fabric].hosts {
+		if !g.f.roomy(h) {
+			continue
+		}
+		p := place{card: -1}
+		if g.f.priceCards(h, g.class, &p); p.host != nil {
+			g.buf = append(g.buf, p)
+		}
+	}
+	slices.SortStableFunc(g.buf, func(a, b place) int { return a.cost.compare(&b.cost) })
+	return g.buf
 }
 
-func (a gangCost) compare(b gangCost) int {
-	return cmp.Or(cmp.Compare(a.disliked, b.disliked), cmp.Compare(a.near, b.near), cmp.Compare(a.spare, b.spare), cmp.Compare(a.left, b.left))
+// able counts those of the hosts that can take a shard of the class now.
+func (f *finder) able(hosts []*capacity.Host, class string) int {
+	n := 0
+	for _, h := range hosts {
+		if f.roomy(h) && f.idle(h, class) >= f.spec.Placement.GPUsPerNode {
+			n++
+		}
+	}
+	return n
 }

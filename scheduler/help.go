@@ -16,8 +16,8 @@ const maxTries = 64
 
 // wouldHelp names the cheapest change that would let one more replica in: one quiet replica stopped, or one node uncordoned, or a few quiet
 // replicas stopped. Each was tried on the map before it is named.
-func (p *planner) wouldHelp(f *finder) string {
-	quiet := p.quietOthers(f.spec.Name)
+func (p *planner) wouldHelp(model string, f *finder) string {
+	quiet := p.quietOthers(model)
 	for _, r := range quiet {
 		if p.without(f, []*fleet.Replica{r}) != nil {
 			return p.stopPhrase([]*fleet.Replica{r})
@@ -77,7 +77,7 @@ func roughly(d time.Duration) string {
 // uncordon returns the first cordoned node that would let a replica in if it were not, or "".
 func (f *finder) uncordon() string {
 	tries := 0
-	for _, h := range f.fleet.Hosts {
+	for _, h := range f.cards.Hosts {
 		if h.Ready || h.Node.State() != fleet.NodeCordoned || f.admit.ever(h.Node) != "" || f.admit.heldBack(h.Node.Name) != "" {
 			continue
 		}
@@ -93,11 +93,7 @@ func (f *finder) uncordon() string {
 
 // fitsWith says whether a replica would fit if the host were ready.
 func (f *finder) fitsWith(h *capacity.Host) bool {
-	as := *f
-	as.hosts = append(slices.Clip(f.hosts), h)
-	as.group()
-	h.SetReady(true)
-	defer h.SetReady(false)
-	_, fits := as.find()
-	return fits
+	f.cards.SetReady(h, true)
+	defer f.cards.SetReady(h, false)
+	return f.fits()
 }

@@ -28,7 +28,7 @@ type planner struct {
 	models   map[string]*fleet.Model
 	nodes    map[string]*fleet.Node
 	replicas map[string][]*fleet.Replica // by model
-	cards    *capacity.Map               // nil until somebody looks for room
+	ground   *ground                     // nil until somebody looks for room
 	plan     fleet.Plan
 	taken    map[string]int  // by model: replicas that this plan stops for being quiet
 	promised map[string]bool // by replica: its cards are on their way to a model that is being woken
@@ -61,25 +61,31 @@ func (p *planner) inOrder() []*fleet.Model {
 	return out
 }
 
-// room returns the map of the fleet's cards with everything claimed that is claimed now or by this plan. It is laid out on first use: a fleet
-// that lacks nothing costs one look at its replicas.
-func (p *planner) room() *capacity.Map {
-	if p.cards == nil {
-		p.cards = capacity.New(p.Nodes, p.Snapshot.Replicas, p.placement)
+// room returns the fleet's cards with everything claimed that is claimed now or by this plan. They are laid out on first use: a fleet that lacks nothing
+// costs one look at its replicas.
+func (p *planner) room() *ground {
+	if p.ground == nil {
+		p.ground = newGround(capacity.New(p.Nodes, p.Snapshot.Replicas, p.placement), &p.Snapshot)
 	}
-	return p.cards
+	return p.ground
 }
 
-// placement returns what a replica of the model takes of its hosts. The spec of an older generation is not kept, so the present one speaks for it.
-func (p *planner) placement(model string) fleet.PlacementSpec {
-	if m := p.models[model]; m != nil {
-		return m.Spec.Placement
+// placement returns what a replica takes of its hosts: what its own generation asked for, as far as that is known.
+func (p *planner) placement(r *fleet.Replica) *fleet.PlacementSpec {
+	m := p.models[r.Model]
+	if p.Specs != nil && (m == nil || m.Generation != r.Generation) {
+		if spec := p.Specs(r.Model, r.Generation); spec != nil {
+			return &spec.Placement
+		}
 	}
-	return fleet.PlacementSpec{}
+	if m == nil {
+		return &fleet.PlacementSpec{}
+	}
+	return &m.Spec.Placement
 }
 
 func (p *planner) finder(m *fleet.Model) *finder {
-	return newFinder(p.room(), &m.Spec, p.Backoff, p.replicas[m.Name()])
+	return p.room().finder(&m.Spec, p.replicas[m.Name()])
 }
 
 // model plans one model: what has failed is ended or started again first, then what is too much is stopped, then what is missing is placed.
@@ -157,7 +163,7 @@ func (p *planner) noRoom(c *cast, f *finder) {
 	if p.makeRoom(c, f) {
 		return
 	}
-	r := p.explain(f)
+	r := p.explain(c.model.Name(), f)
 	r.Reason += p.notYet(c)
 	if c.missing() == 0 {
 		r.Reason = c.waiting() + "; " + r.Reason

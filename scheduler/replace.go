@@ -91,7 +91,7 @@ func (p *planner) turnOver(c *cast) {
 	}
 	f := p.finder(c.model)
 	if !p.drainFirst(c, f) {
-		r := p.explain(f)
+		r := p.explain(c.model.Name(), f)
 		r.Reason = c.waiting() + "; " + r.Reason
 		p.refuse(c, r)
 	}
@@ -121,7 +121,7 @@ func (p *planner) drainFirst(c *cast, f *finder) bool {
 func (p *planner) victims(c *cast, f *finder) []*fleet.Replica {
 	old := slices.DeleteFunc(slices.Clone(c.leaving), func(r *fleet.Replica) bool { return slices.Contains(c.movers, r) })
 	slices.SortStableFunc(old, p.dispensable)
-	if _, fits := f.find(); fits {
+	if f.fits() {
 		return old[:1]
 	}
 	return p.without(f, old)
@@ -133,26 +133,26 @@ func (p *planner) without(f *finder, candidates []*fleet.Replica) []*fleet.Repli
 	var gone []*fleet.Replica
 	fits := false
 	for _, r := range candidates {
-		f.fleet.Release(r.Shards, p.placement(r.Model))
+		f.cards.Release(r.Shards, p.placement(r))
 		gone = append(gone, r)
-		if _, fits = f.find(); fits {
+		if fits = f.fits(); fits {
 			break
 		}
 	}
 	var needed []*fleet.Replica
 	for i := len(gone) - 1; i >= 0; i-- {
 		r := gone[i]
-		f.fleet.Claim(r.Shards, p.placement(r.Model))
+		f.cards.Claim(r.Shards, p.placement(r))
 		if !fits {
 			continue
 		}
-		if _, still := f.find(); !still {
+		if !f.fits() {
 			needed = append(needed, r)
-			f.fleet.Release(r.Shards, p.placement(r.Model))
+			f.cards.Release(r.Shards, p.placement(r))
 		}
 	}
 	for _, r := range needed {
-		f.fleet.Claim(r.Shards, p.placement(r.Model))
+		f.cards.Claim(r.Shards, p.placement(r))
 	}
 	slices.Reverse(needed)
 	return needed

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"berth/fleet"
+	"berth/scheduler/frag"
 )
 
 // Snapshot is everything that a plan depends on: the agreed state in key order, what the leader observes, and its clock.
@@ -18,6 +19,15 @@ type Snapshot struct {
 	Frozen bool
 	// Braked: the leader suspects itself rather than the nodes, so replicas on unreachable nodes are not replaced.
 	Braked bool
+
+	// Asked is what the cluster was asked for, as a History counts it; nil: what Models ask for. Fragmentation is measured against it.
+	Asked []frag.Asked
+	// Specs returns the spec of a model's generation while replicas of it live; nil: the present spec speaks for all.
+	Specs func(model string, generation uint64) *fleet.ModelSpec
+	// Faults are the cards, by UUID, that are healthy again after a recent fault.
+	Faults map[string]bool
+	// Weights are the models' weights that are known to be on a node's disk.
+	Weights map[Pair]bool
 
 	Demand  map[string]Waiting // by model
 	Quiet   map[string]Quiet   // by replica; no entry: unknown

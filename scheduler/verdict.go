@@ -52,12 +52,12 @@ func Explain(s Snapshot, model string) (Explanation, bool) {
 		e.Place, _ = f.find()
 	}
 	if e.Place == nil && e.Refusal == nil {
-		r := p.explain(f)
+		r := p.explain(m.Name(), f)
 		r.Model = model
 		e.Refusal = &r
 	}
 	home := f.bestFabric()
-	for _, h := range f.fleet.Hosts {
+	for _, h := range f.cards.Hosts {
 		e.Nodes = append(e.Nodes, Verdict{Node: h.Node.Name, Reason: f.stands(h, home)})
 	}
 	return e, true
@@ -105,7 +105,7 @@ type CardVerdict struct {
 // ExplainNode answers for one node of the snapshot; false when there is none of that name.
 func ExplainNode(s Snapshot, node string) (NodeExplanation, bool) {
 	p := newPlanner(s)
-	h := p.room().Host(node)
+	h := p.room().cards.Host(node)
 	if h == nil {
 		return NodeExplanation{}, false
 	}

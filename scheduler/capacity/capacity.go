@@ -48,18 +48,10 @@ type Host struct {
 	CPUs   int         // not claimed; negative when overcommitted
 	Memory fleet.Bytes // of the host, not claimed
 
-	claims []claimed // of the node, so that it can be laid out anew
 	idle   int       // cards in good order with nothing claimed
 	first  classIdle // of which of the first card's class
 	other  []classIdle
 	fabric *fabric
-}
-
-// claimed is one shard's claims and what they take of the host.
-type claimed struct {
-	shard  *fleet.Shard
-	cpus   int
-	memory fleet.Bytes
 }
 
 // fabric is what the hosts of one interconnect domain have in common.
@@ -89,8 +81,8 @@ func (h *Host) Idle(class string) int {
 // Whole says whether the node is ready and has cards, all of them healthy and free.
 func (h *Host) Whole() bool { return h.Ready && h.idle == len(h.Cards) && h.idle > 0 }
 
-// WholeInFabric returns how many whole hosts the host's fabric has.
-func (h *Host) WholeInFabric() int { return h.fabric.whole }
+// WholeInFabric returns how many whole hosts the host's fabric has, up to a few more than ManyWhole.
+func (h *Host) WholeInFabric() int { return min(h.fabric.whole, ManyWhole+1) }
 
 // Peers returns the hosts of the host's fabric, itself among them.
 func (h *Host) Peers() []*Host { return h.fabric.hosts }
