@@ -62,7 +62,7 @@ func (k *keeper) report(st shim.Status, o wire.Order) {
 		k.once(wire.BecameFailed, milestone{order: st.Order, start: st.Start, engine: st.Engine}, st, rank)
 	case shim.Draining, shim.Stopping, shim.Stopped:
 	}
-	if st.DoorShut && rank == 0 && o.Action == wire.ActionStop && st.Order == o.ID && st.Phase != shim.Failed {
+	if st.DoorShut && rank == 0 && o.Action == wire.ActionStop && st.Phase != shim.Failed {
 		k.once(wire.BecameShut, milestone{order: st.Order}, st, rank)
 	}
 }
