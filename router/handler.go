@@ -71,11 +71,6 @@ func (h *handler) carry(w http.ResponseWriter, r *http.Request, rt *route, id st
 	}
 	defer wanted.body.free()
 	x.want = wanted
-	if !wanted.body.whole() {
-		// An engine may answer while its connection still has the end of the body to send. net/http's server would then
-		// take the body away, and with it the answer.
-		_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/2 always is
-	}
 	h.budget.deposit()
 	x.run()
 	if x.broken {
@@ -166,8 +161,9 @@ func (x *exchange) fail(e *openai.Error) {
 	e.WriteTo(x.w)
 }
 
-// parting tells a client that has not sent its whole body that the connection ends with this answer. After a body that
-// was cut short net/http's server cannot use it again, and the client must not find that out by its next request.
+// parting tells a client that has not sent its whole body that the connection ends with this answer. net/http's server
+// would otherwise read the rest of the body away from the engine that is still taking it, and could not use the
+// connection afterwards, which the client must not find out by its next request.
 func (x *exchange) parting() {
 	if x.want != nil && x.want.body.unfinished() && x.r.ProtoMajor == 1 {
 		x.w.Header().Set("Connection", "close")

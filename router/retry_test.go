@@ -205,6 +205,30 @@ func TestRetryBudget(t *testing.T) {
 	})
 }
 
+// TestTrialOpensTheWay: a replica that was set aside is in use again when it begins to answer its trial, not when a
+// stream of minutes has ended.
+func TestTrialOpensTheWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, nil)
+		c.net.Host("10.0.0.1")
+		c.set(model("m", wire.Endpoint{Replica: "a", Address: "10.0.0.1:20000", Key: "key-a", State: "ready"}))
+		c.post(chatPath, chatBody)
+		c.engine("a", "10.0.0.1", sse(60, time.Second))
+		time.Sleep(time.Second)
+		for range 2 {
+			resp, err := c.client.Post(base+chatPath, "application/json", strings.NewReader(chatBody))
+			if err != nil || resp.StatusCode != 200 {
+				t.Fatalf("%v %v", resp, err)
+			}
+			defer resp.Body.Close()
+		}
+		time.Sleep(time.Second)
+		if u := c.peers.last(t).Uses["a"]; u.InFlight != 2 {
+			t.Errorf("%+v", u)
+		}
+	})
+}
+
 func TestBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget()

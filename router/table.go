@@ -126,6 +126,7 @@ func (t *tables) ask(ctx context.Context, source Source, after fleet.Index, wait
 	if !after.IsZero() && table.Index == after {
 		t.mu.Lock()
 		defer t.mu.Unlock()
+		t.pool.Apply(table) // what is agreed is the same; why a model cannot be started may have changed
 		t.confirm()
 		return after, nil
 	}

@@ -46,7 +46,7 @@ func TestAloneAndRefusedIsSaidAtOnce(t *testing.T) {
 		for _, pause := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
 			time.Sleep(pause*time.Second - 1)
 			b.refused("m", nil)
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			b.get("m", nil).Release(Refused)
 		}
 		time.Sleep(lastAside)
