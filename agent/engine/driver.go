@@ -44,14 +44,16 @@ func New(name string, cfg agent.EngineConfig) (agent.Driver, error) {
 
 // Found returns the drivers whose program is in PATH, for a node that configures none. They may fetch weights by hub name and take any argument
 // that the driver does not set itself.
-func Found() []agent.Driver {
+func Found() ([]agent.Driver, map[string]agent.EngineConfig) {
 	var all []agent.Driver
+	configs := map[string]agent.EngineConfig{}
 	for _, k := range kinds() {
 		if len(k.program) > 0 {
-			all = append(all, driver{kind: k, cfg: agent.EngineConfig{Hub: k.name != "llamacpp", AllowArgs: []string{"*"}}})
+			configs[k.name] = agent.EngineConfig{Hub: k.name != "llamacpp", AllowArgs: []string{"*"}}
+			all = append(all, driver{kind: k, cfg: configs[k.name]})
 		}
 	}
-	return all
+	return all, configs
 }
 
 type driver struct {
@@ -61,9 +63,6 @@ type driver struct {
 
 // Name implements agent.Driver.
 func (d driver) Name() string { return d.kind.name }
-
-// Config returns the configuration that the driver was made with.
-func (d driver) Config() agent.EngineConfig { return d.cfg }
 
 func (d driver) commandLine() []string {
 	if len(d.cfg.Command) > 0 {

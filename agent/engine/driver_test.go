@@ -192,3 +192,20 @@ func embedding(driver string) string {
 	}
 	return "--embeddings"
 }
+
+func TestWithoutAConfigurationWhatIsInPathIsOffered(t *testing.T) {
+	programs(t, map[string]string{"vllm": "echo 0.18.2"})
+	drivers, configs := Found()
+	for _, d := range drivers {
+		offer, ok := d.Offer(context.Background())
+		if d.Name() == "vllm" && (!ok || !offer.Hub || offer.Version != "0.18.2") {
+			t.Errorf("vllm: %+v %v", offer, ok)
+		}
+		if _, configured := configs[d.Name()]; !configured {
+			t.Errorf("%s has no configuration, so the agent would not offer it", d.Name())
+		}
+	}
+	if len(drivers) != 3 {
+		t.Errorf("%d drivers are looked for in PATH", len(drivers))
+	}
+}

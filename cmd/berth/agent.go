@@ -140,7 +140,9 @@ func (f *agentFlags) equip(cfg *agent.Config) (func(), error) {
 // offers the simulated engine as well.
 func (f *agentFlags) drivers(cfg *agent.Config) ([]agent.Driver, error) {
 	if len(cfg.Engines) == 0 && !strings.HasPrefix(f.gpus, "file:") {
-		return engine.Found(), nil
+		var found []agent.Driver
+		found, cfg.Engines = engine.Found()
+		return found, nil
 	}
 	if len(cfg.Engines) == 0 {
 		self, err := os.Executable()
