@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"context"
+	"math"
 	"net/http"
 
 	"berth/fleet"
@@ -18,7 +20,15 @@ func routerRoutes() []route {
 }
 
 func table(s *Server, q *request) (any, error) {
-	state, err := q.block(func(s *fsm.State) (fleet.Index, <-chan struct{}) { return s.TableIndex(), s.WatchTable() })
+	ctx, cancel := context.WithCancel(q.Context())
+	defer cancel()
+	refused := s.Board.Refused()
+	state, err := q.block(func(s *fsm.State) (fleet.Index, <-chan struct{}) {
+		if closed(refused) { // nothing was agreed, but what waits for a model is to be told why it waits in vain
+			return fleet.Index{Epoch: s.Index().Epoch, N: math.MaxUint64}, nil
+		}
+		return s.TableIndex(), either(ctx, s.WatchTable(), refused)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -28,11 +38,44 @@ func table(s *Server, q *request) (any, error) {
 		cannot[r.Model] = r.Reason
 	}
 	for i := range t.Models {
-		if len(t.Models[i].Endpoints) == 0 {
-			t.Models[i].Cannot = cannot[t.Models[i].Name]
+		if m := &t.Models[i]; len(m.Endpoints) == 0 && !loading(state, m.Name) {
+			m.Cannot = cannot[m.Name]
 		}
 	}
 	return t, nil
+}
+
+// loading says whether a replica of the model is on its way, so that who waits for it does not wait in vain.
+func loading(state *fsm.State, model string) bool {
+	for r := range state.ReplicasOf(model) {
+		if r.State.Live() {
+			return true
+		}
+	}
+	return false
+}
+
+func closed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
+
+// either is closed when one of the two is, or with the context.
+func either(ctx context.Context, a, b <-chan struct{}) <-chan struct{} {
+	ch := make(chan struct{})
+	go func() { // ends with the request at the latest
+		defer close(ch)
+		select {
+		case <-a:
+		case <-b:
+		case <-ctx.Done():
+		}
+	}()
+	return ch
 }
 
 func report(s *Server, q *request) (any, error) {

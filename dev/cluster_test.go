@@ -137,6 +137,28 @@ func (b *bubble) chat(router int, model string, tokens int) string {
 	return string(data)
 }
 
+// post sends one chat to a URL, without a stream, and gives the status and the body. 0 is a request that got no answer, or not the whole of one.
+func (b *bubble) post(url string, header map[string]string, model string, tokens int) (int, string) {
+	body, _ := json.Marshal(map[string]any{"model": model, "max_tokens": tokens, "ignore_eos": true, "messages": []any{map[string]string{"role": "user", "content": "Hello"}}})
+	req, err := http.NewRequest(http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return 0, err.Error()
+	}
+	for k, v := range header {
+		req.Header.Set(k, v)
+	}
+	res, err := b.http.Do(req)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return res.StatusCode, string(data)
+}
+
 func (b *bubble) ready() {
 	b.t.Helper()
 	b.eventually("four nodes", func() bool { return b.status().Nodes.Ready == 4 })

@@ -130,7 +130,7 @@ func replicaText(old, r *fleet.Replica) string {
 	switch {
 	case old == nil:
 		return "placed"
-	case r.State != old.State:
+	case r.State != old.State, r.Reason != old.Reason && r.Reason != "": // a withdrawn stop may have come and gone between two looks
 		return text
 	case r.Restarts != old.Restarts || r.Start != old.Start:
 		return fmt.Sprintf("start %d, %d restarts", r.Start, r.Restarts)

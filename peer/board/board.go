@@ -24,7 +24,8 @@ type Config struct {
 // Board is the observed side of one peer. It is safe for concurrent use.
 type Board struct {
 	Config
-	ring *ring
+	ring    *ring
+	refused bell
 
 	mu   sync.Mutex
 	held map[string]held // by node: the newest heartbeat that the leader has not had yet

@@ -1,6 +1,7 @@
 package board
 
 import (
+	"slices"
 	"time"
 
 	"berth/fleet"
@@ -46,6 +47,9 @@ func (b *Board) Delivered(a wire.RelayAnswer) {
 	w := word{known: true, at: b.Clock(), stamp: a.Stamp, interval: a.Interval, observed: b.word.observed}
 	if a.Observed != nil {
 		w.observed = *a.Observed
+	}
+	if !slices.Equal(refusedModels(w.observed.Refusals), refusedModels(b.word.observed.Refusals)) {
+		defer b.refused.ring()
 	}
 	b.word = w
 }

@@ -22,6 +22,8 @@ type Term struct {
 	term  uint64
 	began time.Duration
 	wake  chan struct{}
+	// refused rings when other models than before are refused.
+	refused *bell
 
 	mu         sync.Mutex
 	nodes      map[string]heardNode // by name
@@ -50,7 +52,7 @@ type refusal struct {
 
 func newTerm(b *Board, term uint64) *Term {
 	return &Term{
-		Ledger: idle.New(b.Peer, term), peer: b.Peer, state: b.State, log: b.Log, term: term, began: b.Clock(), wake: make(chan struct{}, 1),
+		Ledger: idle.New(b.Peer, term), peer: b.Peer, state: b.State, log: b.Log, term: term, began: b.Clock(), wake: make(chan struct{}, 1), refused: &b.refused,
 		nodes: make(map[string]heardNode), peers: make(map[string]heardPeer), refusals: make(map[string]refusal),
 		attention: make(map[string][]string),
 	}
@@ -111,6 +113,13 @@ func (t *Term) logProblems(list []idle.Problem) {
 
 // SetRefusals replaces what the planner refuses. A refusal that stands keeps the time since when it has stood.
 func (t *Term) SetRefusals(now time.Duration, list []fleet.Refusal) {
+	if t.replaceRefusals(now, list) {
+		t.refused.ring()
+	}
+}
+
+// replaceRefusals says whether other models are refused than before.
+func (t *Term) replaceRefusals(now time.Duration, list []fleet.Refusal) (others bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	next := make(map[string]refusal, len(list))
@@ -118,10 +127,14 @@ func (t *Term) SetRefusals(now time.Duration, list []fleet.Refusal) {
 		since := now
 		if old, ok := t.refusals[r.Model]; ok {
 			since = old.since
+		} else {
+			others = true
 		}
 		next[r.Model] = refusal{r, since}
 	}
+	others = others || len(next) != len(t.refusals)
 	t.refusals = next
+	return others
 }
 
 // SetDiscovered replaces the machines that only gossip knows.
