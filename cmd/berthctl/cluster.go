@@ -58,7 +58,7 @@ func (a *app) routerCmd() *cobra.Command {
 
 func (a *app) peersCmd() *cobra.Command {
 	return &cobra.Command{Use: "peers", Short: "list the peers", Args: cobra.NoArgs, RunE: a.do(func(ctx context.Context, c *client.Client) error {
-		list, _, err := c.PeersThemselves(ctx)
+		list, _, err := c.Peers(ctx)
 		if err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func (a *app) peerCmd() *cobra.Command {
 }
 
 func (a *app) peerShow(ctx context.Context, c *client.Client, args []string) error {
-	list, _, err := c.PeersThemselves(ctx)
+	list, _, err := c.Peers(ctx)
 	if err != nil {
 		return err
 	}
