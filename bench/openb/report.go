@@ -1,0 +1,101 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"text/tabwriter"
+)
+
+// near is by how many points a baseline may miss what was published.
+const near = 0.3
+
+// report is one trace's result.
+type report struct {
+	Trace    string             `json:"trace"`
+	Policies []line             `json:"policies"`
+	Ratios   map[string]float64 `json:"unallocated_to_fgd_by_seed"`
+	Ratio    float64            `json:"unallocated_to_fgd"`
+	Runs     []run              `json:"runs"`
+}
+
+// line is one policy over all seeds.
+type line struct {
+	Policy    string  `json:"policy"`
+	At100     spread  `json:"allocated_percent_at_100"`
+	At130     spread  `json:"allocated_percent_at_130"`
+	Published float64 `json:"published_at_130,omitempty"`
+	P50       float64 `json:"decision_p50_us"`
+	P99       float64 `json:"decision_p99_us"`
+	runs      []run
+}
+
+func newReport(dir string, w *workload, runs []run) (report, error) {
+	r := report{Trace: w.trace, Runs: runs, Ratios: map[string]float64{}}
+	for _, name := range names {
+		l := line{Policy: name}
+		for _, x := range runs {
+			if x.Policy == name {
+				l.runs = append(l.runs, x)
+			}
+		}
+		l.At100 = over(l.runs, func(x run) float64 { return x.At100 })
+		l.At130 = over(l.runs, func(x run) float64 { return x.At130 })
+		l.P50 = over(l.runs, func(x run) float64 { return x.P50 }).Mean
+		l.P99 = over(l.runs, func(x run) float64 { return x.P99 }).Mean
+		have, err := published(dir, w.trace, name)
+		if err != nil {
+			return r, err
+		}
+		l.Published = have["at_130"]
+		r.Policies = append(r.Policies, l)
+	}
+	fgd, berth := r.of("FGD"), r.of("Berth")
+	r.Ratio = (100 - berth.At130.Mean) / (100 - fgd.At130.Mean)
+	for i, x := range berth.runs {
+		r.Ratios[fmt.Sprint(x.Seed)] = (100 - x.At130) / (100 - fgd.runs[i].At130)
+	}
+	return r, nil
+}
+
+func (r *report) of(name string) *line {
+	for i := range r.Policies {
+		if r.Policies[i].Policy == name {
+			return &r.Policies[i]
+		}
+	}
+	return nil
+}
+
+// honest says which baselines are not what was published.
+func (r *report) honest() error {
+	var errs []error
+	for _, l := range r.Policies {
+		if l.Published > 0 && math.Abs(l.At130.Mean-l.Published) > near {
+			errs = append(errs, fmt.Errorf("%s: %s reaches %.2f %%; %.2f %% was published, and %.1f points are allowed", r.Trace, l.Policy, l.At130.Mean, l.Published, near))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r *report) print(to io.Writer) {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "%s\tallocated at 100 %%\tat 130 %%\tsd\tpublished\tunallocated\tto FGD\tp50 us\tp99 us\t\n", r.Trace)
+	fgd := 100 - r.of("FGD").At130.Mean
+	for _, l := range r.Policies {
+		pub := "-"
+		if l.Published > 0 {
+			pub = fmt.Sprintf("%.2f", l.Published)
+		}
+		left := 100 - l.At130.Mean
+		fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%.2f\t%s\t%.2f\t%.3f\t%.0f\t%.0f\t\n", l.Policy, l.At100.Mean, l.At130.Mean, l.At130.SD, pub, left, left/fgd, l.P50, l.P99)
+	}
+	w.Flush()
+	fmt.Fprintf(to, "by seed (unallocated Berth / FGD, and their ratio):")
+	for i, x := range r.of("Berth").runs {
+		f := r.of("FGD").runs[i]
+		fmt.Fprintf(to, "  %d: %.2f/%.2f=%.3f", x.Seed, 100-x.At130, 100-f.At130, (100-x.At130)/(100-f.At130))
+	}
+	fmt.Fprint(to, "\n\n")
+}
