@@ -34,9 +34,9 @@ var rooms = map[string][]string{
 	"cmd":                {"roles", "fleet", "fleet/wire", "fsm", "router", "agent", "gossip", "admin/client", "consensus", "peer", "dev", "internal", "status"},
 	"internal":           {},
 	"internal/modelfile": {"fleet"}, // it fills fleet.ModelSpec
-	"integration":        {"fleet", "fleet/wire", "fsm", "scheduler", "idle", "status", "router", "agent", "gossip", "admin", "admin/client", "consensus", "peer", "dev", "internal"},
+	"integration":        {"demo", "fleet", "fleet/wire", "fsm", "scheduler", "idle", "status", "router", "agent", "gossip", "admin", "admin/client", "consensus", "peer", "dev", "internal"},
 	"demo":               {"fleet", "fleet/wire", "admin/client", "internal"},
-	"bench":              {"fleet", "fleet/wire", "fsm", "scheduler", "idle", "status", "router", "agent", "gossip", "admin", "admin/client", "consensus", "peer", "dev", "internal"},
+	"bench":              {"demo", "fleet", "fleet/wire", "fsm", "scheduler", "idle", "status", "router", "agent", "gossip", "admin", "admin/client", "consensus", "peer", "dev", "internal"},
 	"examples":           {},
 	"deploy":             {},
 }

@@ -40,3 +40,6 @@ func Marked(dir string) []Found {
 	}
 	return out
 }
+
+// Marked lists the running processes of the group: those that it started, and what came of them.
+func (g *Group) Marked() []Found { return Marked(g.dir) }
