@@ -3,6 +3,7 @@ package scheduler
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -17,6 +18,7 @@ type cluster struct {
 	index   uint64
 	now     fleet.Time
 	placed  int
+	planner Planner
 }
 
 // do applies a command and fails the test if it is refused.
@@ -47,6 +49,9 @@ func (c *cluster) plan() int {
 	c.t.Helper()
 	s := c.snapshot()
 	plan := Plan(s)
+	if kept := c.planner.Plan(s); !reflect.DeepEqual(kept, plan) {
+		c.t.Fatalf("a planner that has seen earlier states plans\n%+v\nand one that has not\n%+v", kept, plan)
+	}
 	checkPlan(c.t, s, plan)
 	if len(plan.Items) == 0 {
 		return 0

@@ -26,10 +26,15 @@ func newGround(m *capacity.Map, s *Snapshot) *ground {
 	if asked == nil {
 		asked = AskedBy(s.Models)
 	}
-	g := &ground{
-		cards: m, meter: frag.NewMeter(m, asked, admitsShape), backoff: s.Backoff, faults: s.Faults, weights: s.Weights,
-		warm: map[string]bool{}, paired: map[string]bool{}, shared: map[string]*finder{},
-	}
+	g := &ground{cards: m, meter: frag.NewMeter(m, asked, admitsShape), shared: map[string]*finder{}}
+	return g.with(s)
+}
+
+// with returns the same ground under a snapshot's holds and observations. It keeps the finders, which depend on none of them but the set of nodes that are
+// held back and the faults.
+func (g *ground) with(s *Snapshot) *ground {
+	g.backoff, g.faults, g.weights = s.Backoff, s.Faults, s.Weights
+	g.warm, g.paired = map[string]bool{}, map[string]bool{}
 	for p := range g.weights {
 		g.warm[p.Model] = true
 	}
@@ -71,11 +76,17 @@ func (g *ground) finder(spec *fleet.ModelSpec, same []*fleet.Replica) *finder {
 	key := likeness(spec)
 	f := g.shared[key]
 	if f == nil {
+		if len(g.shared) > 0 && len(g.shared)*len(g.cards.Hosts) > mostPlaces {
+			clear(g.shared)
+		}
 		f = newFinder(g, spec, nil)
 		g.shared[key] = f
 	}
 	return f
 }
+
+// mostPlaces bounds the memory of the finders that are kept: about a hundred bytes for each host and finder.
+const mostPlaces = 1 << 21
 
 // likeness is equal for specs that are admitted to the same nodes at the same cost.
 func likeness(spec *fleet.ModelSpec) string {

@@ -13,13 +13,17 @@ import (
 // but for a Wake, which stands before the placement it allows.
 func Plan(s Snapshot) fleet.Plan {
 	p := newPlanner(s)
+	p.run()
+	return p.plan
+}
+
+func (p *planner) run() {
 	for _, m := range p.inOrder() {
 		p.model(m)
 	}
-	if s.Frozen {
+	if p.Frozen {
 		p.plan.Items = nil
 	}
-	return p.plan
 }
 
 // planner holds one run of Plan.
@@ -29,6 +33,8 @@ type planner struct {
 	nodes    map[string]*fleet.Node
 	replicas map[string][]*fleet.Replica // by model
 	ground   *ground                     // nil until somebody looks for room
+	keeper   *Planner                    // of the ground, or nil
+	claims   []claim
 	plan     fleet.Plan
 	taken    map[string]int  // by model: replicas that this plan stops for being quiet
 	promised map[string]bool // by replica: its cards are on their way to a model that is being woken
@@ -64,7 +70,11 @@ func (p *planner) inOrder() []*fleet.Model {
 // room returns the fleet's cards with everything claimed that is claimed now or by this plan. They are laid out on first use: a fleet that lacks nothing
 // costs one look at its replicas.
 func (p *planner) room() *ground {
-	if p.ground == nil {
+	switch {
+	case p.ground != nil:
+	case p.keeper != nil:
+		p.ground = p.keeper.lay(p)
+	default:
 		p.ground = newGround(capacity.New(p.Nodes, p.Snapshot.Replicas, p.placement), &p.Snapshot)
 	}
 	return p.ground
@@ -145,6 +155,7 @@ func (p *planner) place(c *cast, n int) {
 			p.plan.Items = append(p.plan.Items, fleet.PlanItem{Wake: &fleet.WakeItem{Model: name}})
 		}
 		f.claim(shards)
+		p.claims = append(p.claims, claim{shards, &c.model.Spec.Placement})
 		c.placed++
 		p.plan.Items = append(p.plan.Items, fleet.PlanItem{Place: &fleet.PlaceItem{Model: name, Generation: c.model.Generation, Shards: shards}})
 	}
