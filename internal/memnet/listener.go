@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// backlog is how many connections may wait to be accepted; more are refused.
-const backlog = 128
+// backlog is how many connections may wait to be accepted; more are refused. It is the default of Linux (net.core.somaxconn).
+const backlog = 4096
 
 type listener struct {
 	owner *Host
