@@ -131,7 +131,7 @@ func drainNode(s *Server, q *request) (any, error) {
 	return applied(q.propose(fsm.NodeDrain{Node: q.vars["node"], Deadline: body.Deadline, Reason: body.Reason}))
 }
 
-func showDrain(_ *Server, q *request) (any, error) {
+func showDrain(s *Server, q *request) (any, error) {
 	state, err := q.block(anyOf(fsm.Nodes, fsm.Replicas))
 	if err != nil {
 		return nil, err
@@ -144,8 +144,17 @@ func showDrain(_ *Server, q *request) (any, error) {
 		return nil, fleet.Errorf(fleet.NotFound, "the node %s has no drain", n.Name)
 	}
 	view := wire.DrainView{NodeDrain: *n.Drain, Left: []string{}}
+	left := map[string]bool{}
 	for r := range state.ReplicasOn(n.Name) {
-		view.Left = append(view.Left, r.ID)
+		if !r.Shards[r.Rank(n.Name)].Released && r.State != fleet.Stopped {
+			view.Left = append(view.Left, r.ID)
+			left[r.Model] = true
+		}
+	}
+	for _, refusal := range s.Board.Observed().Refusals {
+		if left[refusal.Model] {
+			view.Waiting = append(view.Waiting, refusal.Reason)
+		}
 	}
 	return view, nil
 }
@@ -155,8 +164,11 @@ func undrainNode(s *Server, q *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n.Admin != fleet.Draining {
-		return nil, fleet.Errorf(fleet.Conflict, "the node %s is not draining", n.Name)
+	switch {
+	case n.Admin == fleet.Draining:
+		return applied(q.propose(fsm.NodeDrainEnd{Node: n.Name, State: "cancelled"}))
+	case n.Drain != nil && n.Admin == fleet.Cordoned: // it has ended, and the node was left cordoned
+		return applied(q.propose(fsm.NodeAdmin{Node: n.Name, Admin: fleet.Schedulable}))
 	}
-	return applied(q.propose(fsm.NodeDrainEnd{Node: n.Name, State: "cancelled"}))
+	return nil, fleet.Errorf(fleet.Conflict, "the node %s is not draining", n.Name)
 }

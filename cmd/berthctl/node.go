@@ -76,8 +76,8 @@ func (a *app) nodeCmd() *cobra.Command {
 		a.nodeVerb("cordon", "place nothing new on a node; what runs there stays"),
 		a.nodeVerb("uncordon", "make a node schedulable again"),
 		a.nodeDrain(),
-		&cobra.Command{Use: "undrain NODE", Short: "cancel a node's drain", Args: cobra.ExactArgs(1), RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
-			return a.say(c.UndrainNode(ctx, args[0]), "%s: drain cancelled", args[0])
+		&cobra.Command{Use: "undrain NODE", Short: "cancel a node's drain, or make a drained node schedulable again", Args: cobra.ExactArgs(1), RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			return a.say(c.UndrainNode(ctx, args[0]), "%s: schedulable", args[0])
 		})},
 		&cobra.Command{Use: "forget NODE", Short: "forget a node that is gone for good", Args: cobra.ExactArgs(1), RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
 			if err := a.confirm("forget the node %s and release everything placed there", args[0]); err != nil {
@@ -156,7 +156,7 @@ func (a *app) nodeDrain() *cobra.Command {
 		return a.watchDrain(cmd.Context(), c, args[0])
 	}}
 	c.Flags().StringVar(&reason, "reason", "", "why, kept with the node")
-	c.Flags().DurationVar(&deadline, "deadline", time.Hour, "stop what is left after this long")
+	c.Flags().DurationVar(&deadline, "deadline", time.Hour, "give up after this long; what is left stays where it is")
 	c.Flags().BoolVar(&detach, "detach", false, "return at once")
 	return c
 }
@@ -181,9 +181,13 @@ func (a *app) watchDrain(ctx context.Context, c *client.Client, node string) err
 		case d.State == "cancelled":
 			return exit{exitError, node + ": the drain was cancelled"}
 		}
-		if left := strings.Join(d.Left, ", "); left != last {
-			fmt.Fprintf(a.err, "%s: draining, left: %s\n", node, cell(left))
-			last = left
+		text := fmt.Sprintf("%s: draining, left: %s", node, cell(strings.Join(d.Left, ", ")))
+		for _, why := range d.Waiting {
+			text += "\n  " + why
+		}
+		if text != last {
+			fmt.Fprintln(a.err, text)
+			last = text
 		}
 		after = meta.Index
 	}

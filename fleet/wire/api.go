@@ -145,6 +145,8 @@ type PlanAnswer struct {
 type DrainView struct {
 	fleet.NodeDrain
 	Left []string `json:"left"`
+	// Waiting says what the replicas that are left wait for, when the planner finds no room for their replacement.
+	Waiting []string `json:"waiting,omitempty"`
 }
 
 // PeerSelf is what a peer knows of itself: GET /internal/v1/self. Two peers at one index have one fingerprint.
