@@ -71,9 +71,12 @@ type Node struct {
 	AdminAt       Time              `json:"admin_at,omitzero"`
 	Drain         *NodeDrain        `json:"drain,omitempty"`
 	Unreachable   bool              `json:"unreachable,omitempty"`
-	Unmanaged     []Unmanaged       `json:"unmanaged,omitempty"`
-	RegisteredAt  Time              `json:"registered_at,omitzero"`
-	Changed       Index             `json:"changed"`
+	// UnreachableReason is what the leader missed, and UnreachableAt when it gave the node up.
+	UnreachableReason string      `json:"unreachable_reason,omitempty"`
+	UnreachableAt     Time        `json:"unreachable_at,omitzero"`
+	Unmanaged         []Unmanaged `json:"unmanaged,omitempty"`
+	RegisteredAt      Time        `json:"registered_at,omitzero"`
+	Changed           Index       `json:"changed"`
 }
 
 // NodeDrain is one running or ended drain of a node.

@@ -1,9 +1,7 @@
 package fsm
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"testing"
 
 	"berth/fleet"
@@ -77,28 +75,5 @@ func BenchmarkTable(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		m.State().Table()
-	}
-}
-
-func BenchmarkSnapshot(b *testing.B) {
-	m, _ := fleetOf(b, 10_000)
-	b.SetBytes(int64(len(snapshotOf(b, m.State()))))
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := m.State().WriteSnapshot(io.Discard); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkRestore(b *testing.B) {
-	m, _ := fleetOf(b, 10_000)
-	data := snapshotOf(b, m.State())
-	b.SetBytes(int64(len(data)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := New().Restore(bytes.NewReader(data)); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

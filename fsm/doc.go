@@ -11,9 +11,14 @@
 //
 // # What the state is
 //
-// One immutable radix tree a kind of row, behind an atomic pointer. A reader loads the pointer and then reads a moment in history for as long
-// as it likes; rows are shared and must never be written to. Indexes (replicas by model and by node, claims by card, names) are derived from
-// rows, kept beside them, and never stored.
+// One immutable tree a kind of row (package ordered), behind an atomic pointer. A reader loads the pointer and then reads a moment in history
+// for as long as it likes; rows are shared and must never be written to. Indexes (replicas by model and by node, names) are derived from rows,
+// kept beside them, and never stored.
+//
+// # How it is stored
+//
+// The log holds commands as JSON, which people and later releases can read. A snapshot holds rows in a binary form (package record, fields.go):
+// it is read whenever a peer starts, falls behind or is restored, and must not be what that waits for.
 package fsm
 
 // Level is the newest version of the replicated command set that this release understands. A command names the level that it needs; the leader

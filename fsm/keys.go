@@ -18,6 +18,15 @@ func specKey(model string, generation uint64) string {
 	return key(model, fmt.Sprintf("%020d", generation))
 }
 
+// generationOf returns the generation in a key that specKey has made.
+func generationOf(specKey string) uint64 {
+	var generation uint64
+	for _, digit := range specKey[strings.LastIndex(specKey, separator)+len(separator):] {
+		generation = generation*10 + uint64(digit-'0')
+	}
+	return generation
+}
+
 func indexKey(i fleet.Index) string { return fmt.Sprintf("%020d.%020d", i.Epoch, i.N) }
 
 // nameKey is a model's name or alias in the index of names: names that differ only in case share the part before the separator.

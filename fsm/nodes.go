@@ -130,7 +130,7 @@ func (tx *txn) setLiveness(c NodeLiveness) *fleet.Error {
 	case n.Unreachable == c.Unreachable:
 		return nil
 	}
-	n.Unreachable = true
+	n.Unreachable, n.UnreachableReason, n.UnreachableAt = true, clip(c.Reason, maxReason), tx.meta.At
 	tx.putNode(n)
 	return nil
 }

@@ -2,8 +2,10 @@ package fsm
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,11 +57,10 @@ func TestRestoreRefusesWhatWasAltered(t *testing.T) {
 	for cut := 0; cut < len(good); cut += 97 {
 		refused(fmt.Sprintf("cut at %d", cut), good[:cut])
 	}
-	lines := bytes.SplitAfter(good, []byte("\n"))
-	for i := range lines[:len(lines)-1] {
-		without := append(bytes.Join(lines[:i], nil), bytes.Join(lines[i+1:], nil)...)
-		refused(fmt.Sprintf("without line %d", i+1), without)
-		refused(fmt.Sprintf("with line %d twice", i+1), append(append(bytes.Join(lines[:i+1], nil), lines[i]...), bytes.Join(lines[i+1:], nil)...))
+	parts := partsOf(t, good)
+	for i := range parts {
+		refused(fmt.Sprintf("without part %d", i), bytes.Join(slices.Delete(slices.Clone(parts), i, i+1), nil))
+		refused(fmt.Sprintf("with part %d twice", i), bytes.Join(slices.Insert(slices.Clone(parts), i, parts[i]), nil))
 	}
 	refused("foreign", []byte("PK\x03\x04 something else"))
 	refused("zeros", make([]byte, 4096))
@@ -78,13 +79,33 @@ func TestNewerSnapshotIsCalledNewer(t *testing.T) {
 	}
 }
 
+// partsOf cuts a snapshot into its header and its blocks, by the lengths that they say.
+func partsOf(t testing.TB, data []byte) [][]byte {
+	t.Helper()
+	const head = 4 + 1 + 4
+	n := bytes.IndexByte(data, '\n') + 1
+	parts := [][]byte{data[:n]}
+	for rest := data[n:]; len(rest) > 0; {
+		size := head + int(binary.LittleEndian.Uint32(rest))
+		parts, rest = append(parts, rest[:size]), rest[size:]
+	}
+	if len(parts) < 8 {
+		t.Fatalf("the sample has only %d blocks", len(parts))
+	}
+	return parts
+}
+
+func recordsOf(s *State) int {
+	return 1 + s.servers.size() + s.models.size() + s.specs.size() - s.models.size() + s.nodes.size() + s.replicas.size() + s.requests.size() + s.feeds.size()
+}
+
 func TestInspect(t *testing.T) {
 	s := sample(t).State()
 	data := snapshotOf(t, s)
 	info, err := Inspect(bytes.NewReader(data))
 	must(t, err)
 	if info.Fingerprint != s.Fingerprint() || info.Cluster != "c1" || info.Index != s.Index() || info.Bytes != int64(len(data)) ||
-		info.Records != strings.Count(string(data), "\n")-2 {
+		info.Records != recordsOf(s) {
 		t.Fatalf("got %+v", info)
 	}
 }
