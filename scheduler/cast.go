@@ -55,6 +55,9 @@ func (p *planner) cast(m *fleet.Model) *cast {
 }
 
 func (p *planner) isLost(r *fleet.Replica) bool {
+	if p.keeper.knowsSound(r) {
+		return false
+	}
 	for _, s := range r.Shards {
 		if n := p.nodes[s.Node]; n == nil || n.Unreachable {
 			return true
@@ -65,6 +68,9 @@ func (p *planner) isLost(r *fleet.Replica) bool {
 
 // mustMove says whether a replica cannot stay where it is: its node is being drained, or the node no longer reports one of its cards.
 func (p *planner) mustMove(r *fleet.Replica) bool {
+	if p.keeper.knowsSound(r) {
+		return false
+	}
 	for _, s := range r.Shards {
 		n := p.nodes[s.Node]
 		if n.Admin == fleet.Draining {
@@ -76,6 +82,7 @@ func (p *planner) mustMove(r *fleet.Replica) bool {
 			}
 		}
 	}
+	p.keeper.isSound(r)
 	return false
 }
 

@@ -18,7 +18,7 @@ type finder struct {
 	hosts    []*capacity.Host // admitted, whatever is left of them, in order of name
 	admitted []bool           // by host
 	fabrics  []fabricHosts    // the same by fabric, when the spec has several nodes
-	inFabric map[string]int   // place in fabrics
+	inFabric []int            // by host: its place in fabrics
 	classes  []string         // in order of preference
 	ranks    []*ranking       // of a spec of one node, by preference; equal classes in one
 	gangs    []*gangs         // of a spec of several nodes, by class

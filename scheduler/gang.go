@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"cmp"
+	"container/heap"
 	"maps"
 	"slices"
 
@@ -17,26 +18,55 @@ type fabricHosts struct {
 
 // group groups the hosts, which are in known fabrics because the spec has several nodes, by fabric, in the order of the fabrics' names.
 func (f *finder) group() {
-	f.inFabric = map[string]int{}
+	f.inFabric = make([]int, len(f.cards.Hosts))
 	by := map[string][]*capacity.Host{}
 	for _, h := range f.hosts {
 		by[h.Fabric] = append(by[h.Fabric], h)
 	}
 	for _, fabric := range slices.Sorted(maps.Keys(by)) {
-		f.inFabric[fabric] = len(f.fabrics)
+		for _, h := range by[fabric] {
+			f.inFabric[h.Index] = len(f.fabrics)
+		}
 		f.fabrics = append(f.fabrics, fabricHosts{fabric, by[fabric]})
 	}
 }
 
-// gangs keeps, fabric by fabric, what a gang of one class would cost there. Like a ranking it looks again only at fabrics in which something changed.
+// gangs keeps the fabrics in the order of what a gang of one class would cost there. Like a ranking it looks again only where something changed.
 type gangs struct {
-	f     *finder
-	class string
-	costs []gangCost // by fabric
-	fits  []bool
-	stale []bool
-	buf   []place
-	at    int // of the map's log; -1: never built
+	f      *finder
+	class  string
+	heap   offers
+	stamps []uint32 // by fabric: of its newest offer
+	dirty  []int    // fabrics to look at again, each once
+	marked []bool   // by fabric: it is in dirty
+	buf    []place
+	at     int // of the map's log; -1: never built
+}
+
+// offer is what a gang in a fabric would cost; it stands while its stamp is the fabric's.
+type offer struct {
+	fabric int
+	stamp  uint32
+	cost   gangCost
+}
+
+// offers is a heap.
+type offers []offer
+
+func (o offers) Len() int { return len(o) }
+func (o offers) Less(i, j int) bool {
+	if c := o[i].cost.compare(&o[j].cost); c != 0 {
+		return c < 0
+	}
+	return o[i].fabric < o[j].fabric
+}
+func (o offers) Swap(i, j int) { o[i], o[j] = o[j], o[i] }
+func (o *offers) Push(x any)   { *o = append(*o, x.(offer)) }
+func (o *offers) Pop() any {
+	last := len(*o) - 1
+	x := (*o)[last]
+	*o = (*o)[:last]
+	return x
 }
 
 // gangCost is the sum over the hosts of a gang.
@@ -53,7 +83,7 @@ func (a *gangCost) compare(b *gangCost) int {
 
 func newGangs(f *finder, class string) *gangs {
 	n := len(f.fabrics)
-	return &gangs{f: f, class: class, costs: make([]gangCost, n), fits: make([]bool, n), stale: make([]bool, n), at: -1}
+	return &gangs{f: f, class: class, stamps: make([]uint32, n), marked: make([]bool, n), at: -1}
 }
 
 // find takes the hosts of least cost in the fabric where they cost least; of equal ones the fabric with the fewest hosts to spare. Ranks go by the names
@@ -76,39 +106,60 @@ func (g *gangs) find() []fleet.Shard {
 // best returns the fabric where a gang costs least, or -1.
 func (g *gangs) best() int {
 	g.update()
-	best := -1
-	for i := range g.costs {
-		if g.fits[i] && (best < 0 || g.costs[i].compare(&g.costs[best]) < 0) {
-			best = i
+	for len(g.heap) > 0 {
+		if top := &g.heap[0]; top.stamp == g.stamps[top.fabric] {
+			return top.fabric
 		}
+		heap.Pop(&g.heap)
 	}
-	return best
+	return -1
 }
 
 func (g *gangs) update() {
 	m := g.f.cards
 	changed, known := m.Since(g.at)
-	all := g.at < 0 || !known
-	if !all {
+	if g.at < 0 || !known || len(g.heap) > 4*len(g.stamps)+64 {
+		g.build()
+	} else {
 		for _, i := range changed {
 			if g.f.admitted[i] {
-				g.stale[g.f.inFabric[m.Hosts[i].Fabric]] = true
+				g.mark(g.f.inFabric[i])
 			}
 		}
-	}
-	for i := range g.stale {
-		if all || g.stale[i] {
-			g.price(i)
-			g.stale[i] = false
+		for _, fabric := range g.dirty {
+			g.marked[fabric] = false
+			if o, ok := g.price(fabric); ok {
+				heap.Push(&g.heap, o)
+			}
 		}
+		g.dirty = g.dirty[:0]
 	}
 	g.at = m.Now()
 }
 
-func (g *gangs) price(fabric int) {
+func (g *gangs) mark(fabric int) {
+	if !g.marked[fabric] {
+		g.marked[fabric] = true
+		g.dirty = append(g.dirty, fabric)
+	}
+}
+
+func (g *gangs) build() {
+	g.heap = g.heap[:0]
+	for fabric := range g.stamps {
+		if o, ok := g.price(fabric); ok {
+			g.heap = append(g.heap, o)
+		}
+	}
+	heap.Init(&g.heap)
+}
+
+// price works out a fabric's new offer; its old ones stand no more.
+func (g *gangs) price(fabric int) (offer, bool) {
+	g.stamps[fabric]++
 	able, n := g.cheapest(fabric), g.f.spec.Placement.Nodes
-	if g.fits[fabric] = len(able) >= n; !g.fits[fabric] {
-		return
+	if len(able) < n {
+		return offer{}, false
 	}
 	sum := gangCost{spare: len(able) - n}
 	for _, x := range able[:n] {
@@ -116,7 +167,7 @@ func (g *gangs) price(fabric int) {
 		sum.waste += x.cost.waste
 		sum.left += x.cost.left
 	}
-	g.costs[fabric] = sum
+	return offer{fabric, g.stamps[fabric], sum}, true
 }
 
 // cheapest returns those of a fabric's hosts that can take a shard now, in the order of their cost; the slice is good until the next call.

@@ -40,18 +40,20 @@ type planner struct {
 	promised map[string]bool // by replica: its cards are on their way to a model that is being woken
 }
 
-func newPlanner(s Snapshot) *planner {
-	p := &planner{
-		Snapshot: s,
-		models:   make(map[string]*fleet.Model, len(s.Models)),
-		nodes:    make(map[string]*fleet.Node, len(s.Nodes)),
-		replicas: make(map[string][]*fleet.Replica, len(s.Models)),
+func newPlanner(s Snapshot) *planner { return newPlannerOn(s, byName(s.Nodes)) }
+
+func byName(nodes []*fleet.Node) map[string]*fleet.Node {
+	out := make(map[string]*fleet.Node, len(nodes))
+	for _, n := range nodes {
+		out[n.Name] = n
 	}
+	return out
+}
+
+func newPlannerOn(s Snapshot, nodes map[string]*fleet.Node) *planner {
+	p := &planner{Snapshot: s, nodes: nodes, models: make(map[string]*fleet.Model, len(s.Models)), replicas: make(map[string][]*fleet.Replica, len(s.Models))}
 	for _, m := range s.Models {
 		p.models[m.Name()] = m
-	}
-	for _, n := range s.Nodes {
-		p.nodes[n.Name] = n
 	}
 	for _, r := range s.Replicas {
 		p.replicas[r.Model] = append(p.replicas[r.Model], r)

@@ -18,6 +18,9 @@ type Planner struct {
 	held   []holding
 	models []*fleet.Model
 	asked  []frag.Asked
+
+	named map[string]*fleet.Node // nodes by name
+	sound map[*fleet.Replica]bool
 }
 
 // holding is what one replica takes on the ground.
@@ -28,7 +31,13 @@ type holding struct {
 
 // Plan is Plan.
 func (k *Planner) Plan(s Snapshot) fleet.Plan {
-	p := newPlanner(s)
+	if !slices.Equal(k.nodes, s.Nodes) {
+		*k = Planner{nodes: s.Nodes, named: byName(s.Nodes)}
+	}
+	if len(k.sound) > 2*len(s.Replicas) || k.sound == nil {
+		k.sound = make(map[*fleet.Replica]bool, len(s.Replicas))
+	}
+	p := newPlannerOn(s, k.named)
 	p.keeper = k
 	p.run()
 	for _, c := range slices.Backward(p.claims) { // what of it comes true is in the next snapshot
@@ -43,10 +52,18 @@ type claim struct {
 	takes  *fleet.PlacementSpec
 }
 
-// lay brings the ground up to date with a plan's snapshot, or makes it anew when the nodes are others.
+// knowsSound says whether it is known that a replica can stay where it is: its nodes are the same rows as when that was found out.
+func (k *Planner) knowsSound(r *fleet.Replica) bool { return k != nil && k.sound[r] }
+
+func (k *Planner) isSound(r *fleet.Replica) {
+	if k != nil {
+		k.sound[r] = true
+	}
+}
+
+// lay brings the ground up to date with a plan's snapshot, or makes it when there is none.
 func (k *Planner) lay(p *planner) *ground {
-	if k.ground == nil || !slices.Equal(k.nodes, p.Nodes) {
-		k.ground, k.nodes, k.held = nil, p.Nodes, make([]holding, 0, len(p.Snapshot.Replicas))
+	if k.ground == nil {
 		g := newGround(capacity.New(p.Nodes, p.Snapshot.Replicas, p.placement), &p.Snapshot)
 		for _, r := range p.Snapshot.Replicas {
 			k.held = append(k.held, p.holding(r))

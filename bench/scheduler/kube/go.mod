@@ -1,0 +1,3 @@
+module berth/bench/scheduler/kube
+
+go 1.25
