@@ -136,6 +136,9 @@ func (r *registrar) register(ctx context.Context) error {
 	r.sent = what
 	r.once.Do(func() { close(r.registered) })
 	r.log.Info("registered", "cluster", answer.Cluster, "index", answer.Index.String(), "gpus", len(reg.Inventory.GPUs), "running", len(reg.Running))
+	if reg.Inventory.Note != "" {
+		r.log.Warn("about the cards: "+reg.Inventory.Note, "source", reg.Inventory.Source)
+	}
 	return nil
 }
 

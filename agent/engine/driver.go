@@ -84,6 +84,9 @@ func (d driver) Offer(ctx context.Context) (fleet.EngineOffer, bool) {
 	if o.Version == "" {
 		o.Version = d.kind.version.ask(ctx, cmd)
 	}
+	if o.Version == "" && len(d.cfg.Command) == 0 && d.kind.version.module != "" {
+		return fleet.EngineOffer{}, false // there is a Python, but not the engine in it
+	}
 	return o, true
 }
 

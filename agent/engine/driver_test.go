@@ -194,10 +194,13 @@ func embedding(driver string) string {
 }
 
 func TestWithoutAConfigurationWhatIsInPathIsOffered(t *testing.T) {
-	programs(t, map[string]string{"vllm": "echo 0.18.2"})
+	programs(t, map[string]string{"vllm": "echo 0.18.2", "python3": "exit 1"})
 	drivers, configs := Found()
 	for _, d := range drivers {
 		offer, ok := d.Offer(context.Background())
+		if d.Name() == "sglang" && ok {
+			t.Errorf("a Python without the engine is offered as %+v", offer)
+		}
 		if d.Name() == "vllm" && (!ok || !offer.Hub || offer.Version != "0.18.2") {
 			t.Errorf("vllm: %+v %v", offer, ok)
 		}

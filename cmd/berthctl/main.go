@@ -159,6 +159,7 @@ func strictGroups(c *cobra.Command) {
 }
 
 func suggest(c *cobra.Command, word string) string {
+	c.SuggestionsMinimumDistance = 2 // cobra's own value, which it sets only when it makes the suggestion itself
 	if near := c.SuggestionsFor(word); len(near) > 0 {
 		return "; did you mean " + near[0] + "?"
 	}

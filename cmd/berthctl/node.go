@@ -103,12 +103,12 @@ func (a *app) nodeShow(ctx context.Context, c *client.Client, args []string) err
 		return orJSON(a, n, err)
 	}
 	fmt.Fprintf(a.out, "%s is %s; agent %s at %s, heard %s ago\n", n.Name, n.State, n.Version, n.Address, age(n.HeartbeatSeconds))
-	fmt.Fprintf(a.out, "fabric %s, %d cpus, %s memory, inventory from %s\n", cell(n.FabricName), n.Inventory.CPUs, n.Inventory.Memory, n.Inventory.Source)
+	fmt.Fprintf(a.out, "fabric %s, %d cpus, %s memory, inventory from %s\n", cell(n.FabricName), n.Inventory.CPUs, size(n.Inventory.Memory), n.Inventory.Source)
 	if t := nodeNote(n); t != "" {
 		fmt.Fprintln(a.out, t)
 	}
 	return rows(a, n.Inventory.GPUs, "GPU CLASS MEMORY HEALTH UUID NOTE", func(g fleet.GPU) []any {
-		return []any{g.Index, n.Class(g), g.Memory, g.Health, g.UUID, g.Reason}
+		return []any{g.Index, n.Class(g), size(g.Memory), g.Health, g.UUID, g.Reason}
 	})
 }
 

@@ -71,6 +71,14 @@ func age(s float64) string {
 	}
 }
 
+// size writes an amount of memory for people, in GiB.
+func size(b fleet.Bytes) string {
+	if b%fleet.GiB == 0 {
+		return b.String()
+	}
+	return fmt.Sprintf("%.1fGiB", float64(b)/float64(fleet.GiB))
+}
+
 // confirm asks before something destructive: on a terminal it asks the person, elsewhere it wants --yes.
 func (a *app) confirm(format string, args ...any) error {
 	if a.yes {
