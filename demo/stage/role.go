@@ -125,3 +125,6 @@ func (r *Role) Process() *procs.Process { return r.proc }
 
 // URL is the base URL of the role's HTTP API.
 func (r *Role) URL() string { return "http://" + r.Addr }
+
+// Gossip is the gossip address of a peer.
+func (r *Role) Gossip() string { return r.gossip }

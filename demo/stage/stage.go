@@ -18,6 +18,7 @@ type Config struct {
 	Peers   int
 	Nodes   []Node
 	Routers int
+	Ports   *procs.Ports // nil: a source of its own; clusters of one process need a common one
 }
 
 // Node is one GPU machine.
@@ -52,7 +53,10 @@ func New(cfg Config) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stage{Group: g, bin: bin, ports: procs.NewPorts()}
+	s := &Stage{Group: g, bin: bin, ports: cfg.Ports}
+	if s.ports == nil {
+		s.ports = procs.NewPorts()
+	}
 	if err := s.prepare(cfg); err != nil {
 		return nil, errors.Join(err, s.Close(0))
 	}
