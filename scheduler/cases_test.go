@@ -100,7 +100,7 @@ func TestVanishedCardIsReplaced(t *testing.T) {
 // C25: eight single free cards are no block of eight; the big model holds nothing and does not stop the small one.
 func TestBigModelDoesNotBlockSmallOnes(t *testing.T) {
 	w := newWorld(t)
-	w.model("filler", 1, 7, h100, replicas(8))
+	w.model("filler", 1, 7, h100, replicas(8), func(s *fleet.ModelSpec) { s.Pin = true })
 	for i := range 8 {
 		name := fmt.Sprintf("n%d", i)
 		w.node(name, "fa", h100, 8)

@@ -32,6 +32,8 @@ func (p *planner) cast(m *fleet.Model) *cast {
 	}
 	for _, r := range p.replicas[m.Name()] {
 		switch {
+		case p.preempted[r.ID]:
+			c.ending = append(c.ending, r)
 		case r.State == fleet.Failed && r.Generation == m.Generation:
 			c.failed = append(c.failed, r)
 		case r.State == fleet.DrainingDown && !p.isLost(r):

@@ -146,6 +146,8 @@ func (f *finder) why(h *capacity.Host, home string) string {
 		return f.admit.refuse(h)
 	case cards.text != "":
 		return cards.text
+	case f.barred(h):
+		return "reserved for a model that has waited longer"
 	case p.CPUs > 0 && h.CPUs < p.CPUs:
 		return fmt.Sprintf("short of %d CPUs", p.CPUs)
 	case p.Memory > 0 && h.Memory < p.Memory:

@@ -13,21 +13,22 @@ import (
 // read from the map at each call, so a caller may claim and release in between.
 type finder struct {
 	*ground
-	spec     *fleet.ModelSpec
-	admit    *admission
-	hosts    []*capacity.Host // admitted, whatever is left of them, in order of name
-	admitted []bool           // by host
-	fabrics  []fabricHosts    // the same by fabric, when the spec has several nodes
-	inFabric []int            // by host: its place in fabrics
-	classes  []string         // in order of preference
-	ranks    []*ranking       // of a spec of one node, by preference; equal classes in one
-	gangs    []*gangs         // of a spec of several nodes, by class
-	spread   spread
-	picked   []int // scratch: places of the cards that are being priced
+	spec      *fleet.ModelSpec
+	admit     *admission
+	hosts     []*capacity.Host // admitted, whatever is left of them, in order of name
+	admitted  []bool           // by host
+	fabrics   []fabricHosts    // the same by fabric, when the spec has several nodes
+	inFabric  []int            // by host: its place in fabrics
+	classes   []string         // in order of preference
+	ranks     []*ranking       // of a spec of one node, by preference; equal classes in one
+	gangs     []*gangs         // of a spec of several nodes, by class
+	spread    spread
+	backfills bool
+	picked    []int // scratch: places of the cards that are being priced
 }
 
 func newFinder(g *ground, spec *fleet.ModelSpec, same []*fleet.Replica) *finder {
-	f := &finder{ground: g, spec: spec, admit: newAdmission(spec, g.backoff), classes: spec.Placement.Classes}
+	f := &finder{ground: g, spec: spec, admit: newAdmission(spec, g.backoff), classes: spec.Placement.Classes, backfills: backfills(spec)}
 	if len(f.classes) == 0 {
 		f.classes = everyClass(g.cards.Hosts)
 	}
@@ -145,7 +146,12 @@ func (f *finder) claim(shards []fleet.Shard) {
 // roomy says whether a host has CPUs and memory for one more shard.
 func (f *finder) roomy(h *capacity.Host) bool {
 	p := &f.spec.Placement
-	return h.Ready && (p.CPUs == 0 || h.CPUs >= p.CPUs) && (p.Memory == 0 || h.Memory >= p.Memory)
+	return h.Ready && !f.barred(h) && (p.CPUs == 0 || h.CPUs >= p.CPUs) && (p.Memory == 0 || h.Memory >= p.Memory)
+}
+
+// barred says whether the host is kept for a model that has waited longer.
+func (f *finder) barred(h *capacity.Host) bool {
+	return f.reserved != nil && f.reserved[h.Index] && !f.backfills
 }
 
 // idle returns how many cards of a class the host has for whole claims of this spec.

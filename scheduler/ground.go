@@ -19,6 +19,8 @@ type ground struct {
 	warm    map[string]bool // models of which some node has the weights
 	paired  map[string]bool // models that are held back on some node
 	shared  map[string]*finder
+
+	reserved []bool // by host: kept for a model that waits; back to false when a plan ends
 }
 
 func newGround(m *capacity.Map, s *Snapshot) *ground {
@@ -26,7 +28,7 @@ func newGround(m *capacity.Map, s *Snapshot) *ground {
 	if asked == nil {
 		asked = AskedBy(s.Models)
 	}
-	g := &ground{cards: m, meter: frag.NewMeter(m, asked, admitsShape), shared: map[string]*finder{}}
+	g := &ground{cards: m, meter: frag.NewMeter(m, asked, admitsShape), shared: map[string]*finder{}, reserved: make([]bool, len(m.Hosts))}
 	return g.with(s)
 }
 
@@ -90,7 +92,10 @@ const mostPlaces = 1 << 21
 
 // likeness is equal for specs that are admitted to the same nodes at the same cost.
 func likeness(spec *fleet.ModelSpec) string {
-	e, p := &spec.Engine, &spec.Placement
+	e, p, back := &spec.Engine, &spec.Placement, int64(0)
+	if backfills(spec) {
+		back = 1
+	}
 	key := make([]byte, 0, 256)
 	text := func(s string) { key = append(append(key, s...), 0) }
 	number := func(n int64) { key = append(strconv.AppendInt(key, n, 10), 0) }
@@ -100,6 +105,7 @@ func likeness(spec *fleet.ModelSpec) string {
 	number(int64(p.GPUMemory))
 	number(int64(p.CPUs))
 	number(int64(p.Memory))
+	number(back)
 	for _, list := range [][]string{{e.Driver, e.Version, e.Weights}, p.Classes, e.Args, pairs(p.Require), pairs(p.Prefer)} {
 		for _, s := range list {
 			text(s)

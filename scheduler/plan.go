@@ -21,6 +21,7 @@ func (p *planner) run() {
 	for _, m := range p.inOrder() {
 		p.model(m)
 	}
+	p.release()
 	if p.Frozen {
 		p.plan.Items = nil
 	}
@@ -29,15 +30,18 @@ func (p *planner) run() {
 // planner holds one run of Plan.
 type planner struct {
 	Snapshot
-	models   map[string]*fleet.Model
-	nodes    map[string]*fleet.Node
-	replicas map[string][]*fleet.Replica // by model
-	ground   *ground                     // nil until somebody looks for room
-	keeper   *Planner                    // of the ground, or nil
-	claims   []claim
-	plan     fleet.Plan
-	taken    map[string]int  // by model: replicas that this plan stops for being quiet
-	promised map[string]bool // by replica: its cards are on their way to a model that is being woken
+	models    map[string]*fleet.Model
+	nodes     map[string]*fleet.Node
+	replicas  map[string][]*fleet.Replica // by model
+	ground    *ground                     // nil until somebody looks for room
+	keeper    *Planner                    // of the ground, or nil
+	claims    []claim
+	keeps     []kept                      // hosts reserved by this plan
+	onNode    map[string][]*fleet.Replica // holders of cards; nil until asked for
+	plan      fleet.Plan
+	taken     map[string]int  // by model: replicas that this plan stops for being quiet
+	preempted map[string]bool // by replica: this plan drains it for a model of higher priority
+	promised  map[string]bool // by replica: its cards are on their way to a model that is being woken
 }
 
 func newPlanner(s Snapshot) *planner { return newPlannerOn(s, byName(s.Nodes)) }
@@ -133,7 +137,7 @@ func (p *planner) stopAll(c *cast) {
 	}
 	for _, r := range p.replicas[c.model.Name()] {
 		conditional := r.State == fleet.DrainingDown && r.Drain != nil && r.Drain.Mark != nil
-		if r.State.Live() || conditional && c.model.Deleting {
+		if r.State.Live() && !p.preempted[r.ID] || conditional && c.model.Deleting {
 			p.stop(r, reason)
 		}
 	}
@@ -170,12 +174,13 @@ func (p *planner) place(c *cast, n int) {
 // noRoom explains why there is no room, or makes some where that is allowed: a rollout may drain an old replica first. Room that the model's
 // own drains are about to give back is on its way, and no refusal.
 func (p *planner) noRoom(c *cast, f *finder) {
-	if c.placed == 0 && p.drainFirst(c, f) || c.underWay() || p.without(f, c.ending) != nil {
+	if c.placed == 0 && p.drainFirst(c, f) || c.underWay() || p.waitFor(f, c.ending) {
 		return
 	}
-	if p.makeRoom(c, f) {
+	if p.makeRoom(c, f) || p.preempt(c, f) {
 		return
 	}
+	p.keep(c, f)
 	r := p.explain(c.model.Name(), f)
 	r.Reason += p.notYet(c)
 	if c.missing() == 0 {

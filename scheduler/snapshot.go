@@ -29,6 +29,9 @@ type Snapshot struct {
 	// Weights are the models' weights that are known to be on a node's disk.
 	Weights map[Pair]bool
 
+	// Waited is for how long each model has had fewer replicas than it wants because there was no room.
+	Waited map[string]time.Duration
+
 	Demand  map[string]Waiting // by model
 	Quiet   map[string]Quiet   // by replica; no entry: unknown
 	Backoff Backoff

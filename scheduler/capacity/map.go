@@ -135,6 +135,9 @@ func (m *Map) Since(then int) ([]int32, bool) {
 	return m.log[then-m.base:], true
 }
 
+// Touch notes a change of a host that is not in the host itself.
+func (m *Map) Touch(h *Host) { m.note(h) }
+
 // SetReady pretends that a host is ready, or not: for "would it fit if …".
 func (m *Map) SetReady(h *Host, ready bool) {
 	before := h.Whole()
