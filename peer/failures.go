@@ -3,7 +3,10 @@ package peer
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
 
 	"berth/fleet"
@@ -20,7 +23,7 @@ var (
 )
 
 // modelsBreakNode is how many models must have failed on a node, one after the other, before the node is suspected and not the models.
-const modelsBreakNode = 2
+const modelsBreakNode = 3
 
 // pace is how a hold grows.
 type pace struct{ first, most time.Duration }
@@ -135,8 +138,9 @@ func (f *failures) failedAt(at time.Duration, r *fleet.Replica) {
 			f.broke[node] = make(map[string]bool)
 		}
 		f.broke[node][r.Model] = true
-		if len(f.broke[node]) >= modelsBreakNode {
-			strike(f.nodes, node, holdNode, at, cause)
+		if n := len(f.broke[node]); n >= modelsBreakNode {
+			models := slices.Sorted(maps.Keys(f.broke[node]))
+			strike(f.nodes, node, holdNode, at, fmt.Sprintf("%d models failed there (%s), last: %s", n, strings.Join(models, ", "), cause))
 		}
 	}
 }
@@ -173,6 +177,17 @@ func strike[K comparable](streaks map[K]*streak, key K, p pace, at time.Duration
 		streaks[key] = s
 	}
 	s.strike(p, at, cause)
+}
+
+// setAside names the nodes that take nothing for a while, a line each.
+func (f *failures) setAside(now time.Duration) []string {
+	var lines []string
+	for _, node := range slices.Sorted(maps.Keys(f.nodes)) {
+		if s := f.nodes[node]; s.until > now {
+			lines = append(lines, fmt.Sprintf("node %s is set aside for %s: %s", node, (s.until-now).Round(time.Second), s.cause))
+		}
+	}
+	return lines
 }
 
 // backoff is what is held back now.

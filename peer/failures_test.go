@@ -2,6 +2,7 @@ package peer
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,9 +72,18 @@ func TestReadyEndsTheStreak(t *testing.T) {
 func TestNodeIsSuspectedWhenSeveralModelsFailThere(t *testing.T) {
 	s := newScene()
 	s.see(0, s.replica("r1", "m1", fleet.Failed, "n1"))
-	b := s.see(0, s.replica("r2", "m2", fleet.Failed, "n1"))
+	if b := s.see(0, s.replica("r2", "m2", fleet.Failed, "n1"), s.replica("r3", "m2", fleet.Failed, "n1")); len(b.Nodes) != 0 || len(s.setAside(s.now)) != 0 {
+		t.Fatalf("two models are not enough: %+v", b.Nodes)
+	}
+	last := s.replica("r4", "m3", fleet.Failed, "n1")
+	last.Reason = "exit 1"
+	b := s.see(0, last)
 	if !within(b.Nodes["n1"], holdNode, 1) {
 		t.Fatalf("nodes: %+v", b.Nodes)
+	}
+	const want = "3 models failed there (m1, m2, m3), last: exit 1"
+	if lines := s.setAside(s.now); len(lines) != 1 || !strings.HasPrefix(lines[0], "node n1 is set aside for ") || !strings.HasSuffix(lines[0], want) {
+		t.Errorf("a person reads %q", lines)
 	}
 }
 

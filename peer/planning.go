@@ -29,7 +29,7 @@ type planning struct {
 }
 
 func (p *planning) run(ctx context.Context) error {
-	f, turns := newFailures(), scheduler.NewTurns()
+	k := &knowledge{failures: newFailures(), turns: scheduler.NewTurns(), sightings: scheduler.NewSightings()}
 	pace := time.NewTimer(0)
 	defer pace.Stop()
 	for {
@@ -39,10 +39,18 @@ func (p *planning) run(ctx context.Context) error {
 		case <-pace.C:
 		}
 		state := p.writer.State()
-		next := p.once(ctx, state, f, turns)
+		next := p.once(ctx, state, k)
 		p.wait(ctx, state, next)
 		pace.Reset(planPace)
 	}
+}
+
+// knowledge is what planning learns in one term; a new leader begins with none of it.
+type knowledge struct {
+	failures  *failures
+	turns     *scheduler.Turns
+	sightings *scheduler.Sightings
+	planner   scheduler.Planner
 }
 
 // wait returns when a plan may come out differently: the state is another, requests wait, a hold has ended, or a slow tick has passed.
@@ -58,18 +66,21 @@ func (p *planning) wait(ctx context.Context, planned *fsm.State, next time.Durat
 }
 
 // once plans and proposes, and gives the time until the next plan if nothing happens before.
-func (p *planning) once(ctx context.Context, state *fsm.State, f *failures, turns *scheduler.Turns) time.Duration {
+func (p *planning) once(ctx context.Context, state *fsm.State, k *knowledge) time.Duration {
 	now := p.clock()
 	wall := fleet.TimeOf(time.Now())
-	f.observe(now, wall, state.Replicas())
+	k.failures.observe(now, wall, state.Replicas())
 	s := snapshot(state, wall)
-	s.Backoff = f.backoff(now)
-	s.Backoff.Turns = turns.Holds(now)
+	s.Backoff = k.failures.backoff(now)
+	s.Backoff.Turns = k.turns.Holds(now)
 	s.Demand = demand(p.term, now)
 	s.Quiet = quiet(p.term, now, s.Replicas)
-	plan := scheduler.Plan(s)
+	k.sightings.Observe(now, &s)
+	plan := k.planner.Plan(s)
 	p.term.SetRefusals(now, plan.Refusals)
-	turns.Note(now, s, plan.Items)
+	p.term.SetAttention("planning", k.failures.setAside(now)...)
+	k.turns.Note(now, s, plan.Items)
+	k.sightings.Note(now, plan)
 	for _, items := range chunks(plan.Items) {
 		if err := p.propose(ctx, items); err != nil {
 			if ctx.Err() == nil {
@@ -134,6 +145,10 @@ func snapshot(state *fsm.State, wall fleet.Time) scheduler.Snapshot {
 	}
 	for r := range state.Replicas() {
 		s.Replicas = append(s.Replicas, r)
+	}
+	s.Specs = func(model string, generation uint64) *fleet.ModelSpec {
+		spec, _ := state.Spec(model, generation)
+		return spec
 	}
 	return s
 }
