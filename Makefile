@@ -20,13 +20,20 @@ build: ## bin/berth and bin/berthctl
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/berth ./cmd/berth
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/berthctl ./cmd/berthctl
 
+# timed-build builds the programs and one demonstration, and says how long that took, apart from the demonstration's own times.
+define timed-build
+@began=$$(date +%s); $(MAKE) --no-print-directory -s build && $(GO) build -o bin/$(1) ./$(2) && echo "built in $$(($$(date +%s) - began)) s" && echo
+endef
+
 .PHONY: demo
-demo: build ## a whole cluster of separate processes does the main job, step by step, in a minute or two
-	@$(GO) run ./demo/cluster -bin bin
+demo: ## a whole cluster of separate processes does the main job, step by step, in about half a minute
+	$(call timed-build,demo-cluster,demo/cluster)
+	@bin/demo-cluster -bin bin
 
 .PHONY: demo-llamacpp
-demo-llamacpp: build ## the same main job with real tokens: llama.cpp from npm and a tiny model (needs Node and npm)
-	@$(GO) run ./demo/real -bin bin
+demo-llamacpp: ## the same main job with real tokens: llama.cpp from npm and a tiny model (needs Node and npm)
+	$(call timed-build,demo-real,demo/real)
+	@bin/demo-real -bin bin
 
 .PHONY: test
 test: vet ## every test that needs only Go and make, with the skipped ones named and counted

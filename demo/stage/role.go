@@ -16,6 +16,7 @@ type Role struct {
 	Addr string // of its HTTP API: a peer's, an agent's, a router's for clients
 
 	gossip string
+	root   string
 	argv   []string
 	stage  *Stage
 	proc   *procs.Process
@@ -76,6 +77,13 @@ func (s *Stage) newAgent(n Node) (*Role, error) {
 	var file strings.Builder
 	fmt.Fprintf(&file, "version: 1\nname: %s\njoin: [%s]\ngpus: file:%s\n", n.Name, strings.Join(join, ", "), s.Path(n.Name+"-gpus.yaml"))
 	fmt.Fprintf(&file, "bind: %q\ndata_dir: %s\nengine_ports: %s\n%s", addrs[0], s.Path(n.Name), portRange(addrs[2:]), n.More)
+	if n.Roots {
+		r.root = s.Path(n.Name + "-models")
+		if err := os.Mkdir(r.root, 0o700); err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(&file, "model_roots: [%s]\n", r.root)
+	}
 	if err := os.WriteFile(s.Path(n.Name+".yaml"), []byte(file.String()), 0o600); err != nil {
 		return nil, err
 	}
@@ -125,6 +133,9 @@ func (r *Role) Process() *procs.Process { return r.proc }
 
 // URL is the base URL of the role's HTTP API.
 func (r *Role) URL() string { return "http://" + r.Addr }
+
+// ModelRoot is the folder that a node's weights may lie in.
+func (r *Role) ModelRoot() string { return r.root }
 
 // Gossip is the gossip address of a peer.
 func (r *Role) Gossip() string { return r.gossip }

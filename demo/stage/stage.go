@@ -27,6 +27,7 @@ type Node struct {
 	Fabric string
 	GPUs   int
 	More   string // further lines of the agent's file
+	Roots  bool   // gives the node a model root
 }
 
 // Stage is a cluster of processes. Nothing runs until its roles are started. Its owner calls Close.

@@ -22,6 +22,17 @@ func (f Found) String() string {
 	return fmt.Sprintf("%d (%s)", f.PID, text)
 }
 
+// Env is a variable of the process's environment as it was when the process started; "" if it has none or the process has ended.
+func (f Found) Env(name string) string {
+	environ, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(f.PID), "environ"))
+	for _, v := range strings.Split(string(environ), "\x00") {
+		if value, ok := strings.CutPrefix(v, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
 // Marked lists the running processes that name the folder dir on their command line or in their environment, this process excepted. Dead ones
 // that only wait to be reaped have neither and are not listed.
 func Marked(dir string) []Found {

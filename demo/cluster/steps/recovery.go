@@ -118,8 +118,8 @@ func (s *script) wake(ctx context.Context) (string, error) {
 }
 
 func (s *script) snapshot(ctx context.Context) (string, error) {
-	s.saved = s.Path("demo.snapshot")
-	if _, err := s.Do(ctx, "snapshot", "save", s.saved); err != nil {
+	file := s.Path("demo.snapshot")
+	if _, err := s.Do(ctx, "snapshot", "save", file); err != nil {
 		return "", err
 	}
 	if _, err := s.Do(ctx, "model", "delete", unasked, "--yes"); err != nil {
@@ -128,7 +128,7 @@ func (s *script) snapshot(ctx context.Context) (string, error) {
 	if err := s.gone(ctx, unasked); err != nil {
 		return "", err
 	}
-	said, err := s.Do(ctx, "snapshot", "restore", s.saved, "--yes")
+	said, err := s.Do(ctx, "snapshot", "restore", file, "--yes")
 	if err != nil {
 		return "", err
 	}
