@@ -169,3 +169,8 @@ func ready(rs []*fleet.Replica) int {
 	}
 	return n
 }
+
+// failing says whether a replica is on its way to failed: its engines are being ended.
+func failing(r *fleet.Replica) bool {
+	return r.State == fleet.DrainingDown && r.Drain != nil && r.Drain.Failed != ""
+}

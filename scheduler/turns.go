@@ -57,3 +57,14 @@ func (t *Turns) Holds(now time.Duration) map[string]Hold {
 	}
 	return out
 }
+
+// doubling is first, twice that, and so on, n times, but never more than last.
+func doubling(first, last time.Duration, n int) time.Duration {
+	d := first
+	for range n {
+		if d *= 2; d >= last {
+			return last
+		}
+	}
+	return d
+}
