@@ -1,12 +1,10 @@
-// Command run plants one mistake after the other in a copy of the files concerned and runs the tests that are to notice it. It owns how a planted
+// Command run plants one mistake after the other in a copy of the tree and runs the tests that are to notice it. It owns how a planted
 // mistake is applied and judged; which mistakes there are, the patches in the folder above say. It must never change the tree that it works on.
 //
 // A patch begins with what the mistake is, then has these lines, then the diff:
 //
 //	Packages: ./idle ./router/pool     whose tests are to notice it
 //	Run: TestA|TestB                   optional: only these tests
-//
-// Each mistake is laid over the tree by the -overlay flag of the go command, so that nothing else is compiled again.
 package main
 
 import (
@@ -47,6 +45,11 @@ func all(ctx context.Context, dir string, names []string, timeout time.Duration)
 	if err != nil || len(paths) == 0 {
 		return 0, errors.Join(err, fmt.Errorf("no patches in %s; run this from the root of the repository", dir))
 	}
+	t, err := copyTree(ctx)
+	defer os.RemoveAll(t.dir)
+	if err != nil {
+		return 0, err
+	}
 	tried := 0
 	for _, path := range paths {
 		name := strings.TrimSuffix(filepath.Base(path), ".patch")
@@ -55,7 +58,7 @@ func all(ctx context.Context, dir string, names []string, timeout time.Duration)
 		}
 		tried++
 		began := time.Now()
-		by, err := try(ctx, path, timeout)
+		by, err := t.try(ctx, path, timeout)
 		switch {
 		case ctx.Err() != nil:
 			return missed, ctx.Err()

@@ -3,13 +3,15 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -42,8 +44,44 @@ func parse(text string) (mutant, error) {
 	return m, nil
 }
 
-// try gives the first test that fails under a patch. An error says that none did, or why it could not be tried.
-func try(ctx context.Context, path string, timeout time.Duration) (string, error) {
+// tree is a copy of the repository that mistakes are planted in.
+type tree struct{ dir string }
+
+// copyTree copies what git would keep of the repository in the current folder.
+func copyTree(ctx context.Context) (tree, error) {
+	out, err := exec.CommandContext(ctx, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
+	if err != nil {
+		return tree{}, fmt.Errorf("git ls-files: %w", err)
+	}
+	dir, err := os.MkdirTemp("", "berth-mutants")
+	if err != nil {
+		return tree{}, err
+	}
+	t := tree{dir}
+	for f := range strings.SplitSeq(strings.TrimRight(string(out), "\x00"), "\x00") {
+		if err := t.restore(f); err != nil && !errors.Is(err, fs.ErrNotExist) { // git lists what was deleted, too
+			return t, err
+		}
+	}
+	return t, nil
+}
+
+// restore copies one file from the repository again.
+func (t tree) restore(f string) error {
+	data, err := os.ReadFile(f)
+	if err != nil {
+		return err
+	}
+	to := filepath.Join(t.dir, f)
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(to, data, 0o600)
+}
+
+// try plants the mistake of a patch, gives the first test that fails under it, and takes it out again. An error says that no test failed, or why
+// the patch could not be tried.
+func (t tree) try(ctx context.Context, path string, timeout time.Duration) (_ string, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return "", err
@@ -52,66 +90,43 @@ func try(ctx context.Context, path string, timeout time.Duration) (string, error
 	if err != nil {
 		return "", err
 	}
-	dir, err := os.MkdirTemp("", "mutant")
-	if err != nil {
-		return "", err
+	defer func() {
+		for _, f := range m.files {
+			err = errors.Join(err, t.restore(f))
+		}
+	}()
+	if out, err := t.command(ctx, bytes.NewReader(text), "git", "apply", "-C1", "-"); err != nil {
+		return "", fmt.Errorf("it does not apply any more; make it anew: %s", firstLines(out))
 	}
-	defer os.RemoveAll(dir)
-	overlay, err := m.plant(ctx, dir, text)
-	if err != nil {
-		return "", err
-	}
-	if out, err := goCommand(ctx, "build", "-overlay", overlay, m.packages); err != nil {
+	if out, err := t.command(ctx, nil, "go", append([]string{"build"}, m.changed()...)...); err != nil {
 		return "", fmt.Errorf("it does not compile: %s", firstLines(out))
 	}
-	flags := []string{"-count=1", "-failfast", "-timeout=" + timeout.String()}
+	args := []string{"test", "-count=1", "-failfast", "-timeout=" + timeout.String()}
 	if m.run != "" {
-		flags = append(flags, "-run="+m.run)
+		args = append(args, "-run="+m.run)
 	}
-	out, err := goCommand(ctx, "test", "-overlay", overlay, append(flags, m.packages...))
+	out, err := t.command(ctx, nil, "go", append(args, m.packages...)...)
 	if err == nil {
 		return "", errors.New("no test of " + strings.Join(m.packages, " ") + " noticed it")
 	}
 	return firstFailure(out)
 }
 
-// plant copies the files concerned into dir, patches them there, and writes the file that lays them over the tree.
-func (m mutant) plant(ctx context.Context, dir string, patch []byte) (string, error) {
-	replace := map[string]string{}
+// changed lists the packages that the patch changes.
+func (m mutant) changed() []string {
+	var out []string
 	for _, f := range m.files {
-		data, err := os.ReadFile(f)
-		if err != nil {
-			return "", err
+		if dir := "./" + filepath.ToSlash(filepath.Dir(f)); !slices.Contains(out, dir) {
+			out = append(out, dir)
 		}
-		copied := filepath.Join(dir, f)
-		if err := os.MkdirAll(filepath.Dir(copied), 0o700); err != nil {
-			return "", err
-		}
-		if err := os.WriteFile(copied, data, 0o600); err != nil {
-			return "", err
-		}
-		original, err := filepath.Abs(f)
-		if err != nil {
-			return "", err
-		}
-		replace[original] = copied
 	}
-	cmd := exec.CommandContext(ctx, "git", "apply", "-C1", "-")
-	cmd.Dir, cmd.Stdin = dir, bytes.NewReader(patch)
-	cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("it does not apply any more; make it anew: %s", firstLines(string(out)))
-	}
-	overlay := filepath.Join(dir, "overlay.json")
-	data, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", err
-	}
-	return overlay, os.WriteFile(overlay, data, 0o600)
+	return out
 }
 
-func goCommand(ctx context.Context, verb, flag, value string, rest []string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", append([]string{verb, flag, value}, rest...)...)
+func (t tree) command(ctx context.Context, in io.Reader, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Stdin = t.dir, in
+	cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(t.dir)) // the copy is in no repository
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
