@@ -54,7 +54,7 @@ func (n *Node) RestoreSnapshot(ctx context.Context, r io.Reader, force bool) (wi
 	}
 	// Ahead of the file, of what runs, and of whatever ran before the file was lost: seconds grow faster than epochs.
 	epoch := max(info.Index.Epoch, n.cfg.Machine.State().Cluster().Epoch, uint64(time.Now().Unix())) + 1
-	image, err := state.WithIdentity(cluster, epoch)
+	image, err := state.WithIdentity(cluster, epoch, fleet.TimeOf(time.Now()))
 	if err != nil {
 		return info, err
 	}

@@ -114,7 +114,22 @@ func (g *generator) register(s *State) Command {
 			})
 		}
 	}
+	if epoch := s.Cluster().Epoch; epoch > 1 && g.chance(30) {
+		reg.Running = append(reg.Running, g.forgotten(s, reg, epoch-1))
+	}
 	return c
+}
+
+// forgotten makes an engine of an epoch before that the state may know nothing of.
+func (g *generator) forgotten(s *State, reg *wire.Registration, epoch uint64) wire.Running {
+	run := wire.Running{
+		Replica: fmt.Sprintf("r-%d.%d.9", epoch, g.rng.IntN(1000)), Model: g.modelName(), Order: fleet.Index{Epoch: epoch, N: 1}, Start: 1, Ready: g.chance(50), Shim: 3,
+		Door: &fleet.Door{Address: "192.0.2.1:20000", Key: "k"}, Claims: []fleet.Claim{{GPU: pick(g, reg.Inventory.GPUs).UUID}},
+	}
+	if m, ok := s.Model(run.Model); ok {
+		run.RunHash, run.Rank = m.Spec.RunHash(), g.rng.IntN(m.Spec.Placement.Nodes)
+	}
+	return run
 }
 
 func (g *generator) nodeCommand(s *State) Command {

@@ -20,6 +20,9 @@ func (tx *txn) remarkNode(node string) {
 	for _, old := range tx.byNode.rows(key(node, "")) {
 		r := tx.edited(old)
 		r.Marks = tx.marks(r)
+		if r.Reason == reasonUnconfirmed && !unconfirmed(r) {
+			r.Reason = ""
+		}
 		tx.putIfDifferent(old, r)
 	}
 }
@@ -37,6 +40,9 @@ func (tx *txn) marks(r *fleet.Replica) []string {
 	}
 	if slices.Contains(r.Marks, markStuck) {
 		out = append(out, markStuck)
+	}
+	if tx.unheard(r) {
+		out = append(out, markUnconfirmed)
 	}
 	return out
 }

@@ -82,14 +82,19 @@ func (s *State) endpoints(model string) []wire.Endpoint {
 	var out []wire.Endpoint
 	for r := range s.ReplicasOf(model) {
 		conditional := r.State == fleet.DrainingDown && r.Drain.Mark != nil && !r.Drain.DoorShut
-		lost := s.Lost(r)
-		if r.Door == nil || r.State != fleet.Ready && !conditional || lost && r.Generation < newest {
+		doubted := r.State == fleet.Starting && unconfirmed(r)
+		lost := doubted || s.Lost(r)
+		if r.Door == nil || r.State != fleet.Ready && !conditional && !doubted || lost && r.Generation < newest {
 			continue
 		}
-		out = append(out, wire.Endpoint{
+		e := wire.Endpoint{
 			Replica: r.ID, Node: r.Shards[0].Node, Generation: r.Generation, Address: r.Door.Address, Key: r.Door.Key,
 			State: r.State, Lost: lost, Conditional: conditional,
-		})
+		}
+		if doubted {
+			e.State = fleet.Ready // as far as anybody knows, until its node says otherwise
+		}
+		out = append(out, e)
 	}
 	return out
 }

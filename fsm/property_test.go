@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"berth/fleet"
@@ -75,10 +76,24 @@ func (w *walker) step() {
 	if w.past = append(w.past, w.a.State()); len(w.past) > 30 {
 		w.past = w.past[1:]
 	}
-	if r.IntN(150) == 0 {
+	switch p := r.IntN(300); {
+	case p < 2:
 		w.b = restored(w.t, w.b.State())
 		w.checkEqual()
+	case p == 2 && len(w.past) > 0:
+		w.rollBack(w.past[r.IntN(len(w.past))])
 	}
+}
+
+// rollBack restores a state of before on both machines, as an operator does with an old backup.
+func (w *walker) rollBack(old *State) {
+	now := w.a.State().Cluster()
+	image, err := old.WithIdentity(now.ID, now.Epoch+1, fleet.Time(w.at))
+	must(w.t, err)
+	image.index.N = w.at
+	w.a, w.b = restored(w.t, image), restored(w.t, image)
+	w.seen["rolled back"]++
+	checkInvariants(w.t, w.a.State())
 }
 
 // again sends an entry a second time, as a proposer does that does not know what became of the first: it must change nothing.
@@ -160,7 +175,9 @@ func (w *walker) checkStep(before, after *State, c Command, o Outcome) {
 	}
 	for r := range after.Replicas() {
 		old, ok := before.Replica(r.ID)
-		if !ok {
+		if _, registers := c.(NodeRegister); !ok && registers {
+			w.checkAdopted(before, r)
+		} else if !ok {
 			w.checkPlaced(before, r)
 		} else if r.Order.Before(old.Order) || r.Start < old.Start {
 			w.t.Fatalf("at %d: the order of %s goes back from %s/%d to %s/%d", w.at, r.ID, old.Order, old.Start, r.Order, r.Start)
@@ -168,6 +185,16 @@ func (w *walker) checkStep(before, after *State, c Command, o Outcome) {
 	}
 	for old := range before.Replicas() {
 		w.checkReleases(old, after, c)
+	}
+}
+
+// checkAdopted holds a replica that a registration has made against the rule for it: the engine is of an epoch before, and of a model that is there.
+func (w *walker) checkAdopted(before *State, r *fleet.Replica) {
+	w.t.Helper()
+	w.seen["adopted"]++
+	_, ok := before.Spec(r.Model, r.Generation)
+	if strings.HasPrefix(r.ID, fmt.Sprintf("r-%d.", before.Cluster().Epoch)) || !ok {
+		w.t.Fatalf("at %d: %s was adopted: %s", w.at, r.ID, replicaLine(r))
 	}
 }
 
@@ -213,6 +240,11 @@ func (w *walker) checkReleases(old *fleet.Replica, after *State, c Command) {
 			}
 		case ReplicaTransitions:
 			if c.Node == s.Node && c.Items[0].Released {
+				continue
+			}
+		case NodeRegister: // an engine that is not there, and whose card is another's
+			if c.Registration.Name == s.Node && unconfirmed(old) {
+				w.seen["gave way"]++
 				continue
 			}
 		}
@@ -261,7 +293,7 @@ func checkCoverage(t *testing.T, seen map[string]int) {
 	t.Helper()
 	for _, what := range []string{
 		"placed", "released", "answered from memory", "plan item refused", "replica.transitions", "replica.transitions item refused",
-		"model.apply", "model.delete", "node.register", "node.forget", "node.liveness", "node.drain", "epoch.raise", "replica.fail", "freeze.set",
+		"model.apply", "model.delete", "node.register", "node.forget", "node.liveness", "node.drain", "epoch.raise", "replica.fail", "freeze.set", "rolled back", "adopted",
 	} {
 		if seen[what] == 0 {
 			t.Errorf("in four runs of %d steps there was never: %s", *stepsFlag, what)

@@ -26,10 +26,9 @@ func (tx *txn) registerNode(c NodeRegister) *fleet.Error {
 	}
 	found := tx.reconcile(n.Name, reg.Running, fresh)
 	n.Unmanaged = append(n.Unmanaged, found...)
-	if known && sameNode(old, n) {
-		return nil
+	if !known || !sameNode(old, n) {
+		tx.putNode(n)
 	}
-	tx.putNode(n)
 	tx.remarkNode(n.Name)
 	return nil
 }
@@ -101,32 +100,44 @@ func text(v any) string {
 	return string(data)
 }
 
-// reconcile matches what was found running with the replicas of the node, and returns what matches none. Adoption of an engine by the hash of
-// its spec, after a restore, has its place here: before it is called unmanaged.
+// reconcile matches what was found running with the replicas of the node, takes in what a restore has forgotten, and returns what matches
+// nothing.
 func (tx *txn) reconcile(node string, running []wire.Running, fresh bool) []fleet.Unmanaged {
 	var unmanaged []fleet.Unmanaged
-	confirmed := map[string]bool{}
+	found := map[string]bool{}
+	foreign := map[string]bool{} // cards held by what the node's rows do not place there
 	for _, run := range running {
 		if tx.confirm(node, run) {
-			confirmed[run.Replica] = true
+			found[run.Replica] = true
 			continue
 		}
-		u := fleet.Unmanaged{What: fmt.Sprintf("replica %s of model %s (shim %d)", run.Replica, run.Model, run.Shim)}
 		for _, claim := range run.Claims {
-			u.GPUs = append(u.GPUs, claim.GPU)
+			foreign[claim.GPU] = true
 		}
-		unmanaged = append(unmanaged, u)
+		if tx.adopt(node, run) {
+			found[run.Replica] = true
+			continue
+		}
+		unmanaged = append(unmanaged, unmanagedOf(run))
 	}
 	if !fresh {
 		// The same agent has run on: what it did not list may have started since it looked. Its transitions tell.
 		return unmanaged
 	}
 	for _, r := range tx.byNode.rows(key(node, "")) {
-		if !confirmed[r.ID] {
+		if !found[r.ID] && !tx.giveWay(node, r, foreign) {
 			tx.missing(node, r)
 		}
 	}
 	return unmanaged
+}
+
+func unmanagedOf(run wire.Running) fleet.Unmanaged {
+	u := fleet.Unmanaged{What: fmt.Sprintf("replica %s of model %s (shim %d)", run.Replica, run.Model, run.Shim)}
+	for _, claim := range run.Claims {
+		u.GPUs = append(u.GPUs, claim.GPU)
+	}
+	return u
 }
 
 // confirm records that a shard runs on, and says whether it is one of ours: same replica, rank and node, and its claims not yet released.
@@ -137,6 +148,9 @@ func (tx *txn) confirm(node string, run wire.Running) bool {
 	}
 	r := tx.edited(old)
 	r.Shards[run.Rank].Shim = run.Shim
+	if unconfirmed(old) && r.State.Live() {
+		r.Start = max(r.Start, run.Start) // it was started again after the state that was restored
+	}
 	if run.Rank == 0 {
 		if run.Door != nil {
 			r.Door = run.Door

@@ -94,6 +94,9 @@ func nodeLine(n *fleet.Node) string {
 			line += "(" + string(g.Health) + ")"
 		}
 	}
+	if n.UnreachableReason != "" {
+		line += fmt.Sprintf(", since %s: %s", n.UnreachableAt.Std().Format("15:04:05"), n.UnreachableReason)
+	}
 	if n.Drain != nil {
 		line += fmt.Sprintf(", drain %s of %s", n.Drain.State, n.Drain.Started)
 	}

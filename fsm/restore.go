@@ -3,7 +3,6 @@ package fsm
 import (
 	"io"
 
-	"berth/fleet"
 	"berth/fleet/wire"
 )
 
@@ -32,16 +31,4 @@ func (s *State) abandon() {
 func Inspect(r io.Reader) (wire.SnapshotInfo, error) {
 	_, info, err := Load(r)
 	return info, err
-}
-
-// WithIdentity returns the state as a restore is to have it: in a new, higher epoch, so that every order of the time before is older than it, and
-// with the id of the cluster that goes on. It is meant to be written to a file; no machine takes it over.
-func (s *State) WithIdentity(cluster string, epoch uint64) (*State, error) {
-	if epoch <= s.core.Cluster.Epoch {
-		return nil, fleet.Errorf(fleet.StaleEpoch, "the snapshot is of epoch %d; it cannot be restored into epoch %d", s.core.Cluster.Epoch, epoch)
-	}
-	t := &State{tables: s.tables, index: fleet.Index{Epoch: epoch, N: s.index.N}, signals: newSignals()}
-	t.hub = newHub(t)
-	t.core.Cluster.ID, t.core.Cluster.Epoch = cluster, epoch
-	return t, nil
 }

@@ -20,6 +20,7 @@ type script struct {
 	index  uint64
 	now    fleet.Time
 	placed []string
+	saved  *State
 }
 
 func newScript(t *testing.T) *script {
@@ -48,12 +49,35 @@ func (s *script) do(text string) []string {
 		before := s.m.State().Fingerprint()
 		s.m = restored(s.t, s.m.State())
 		return []string{fmt.Sprintf("equal fingerprints: %v", before == s.m.State().Fingerprint())}
+	case "save":
+		s.saved = s.m.State()
+		return nil
+	case "restore":
+		return s.restore(l)
 	}
 	c := s.command(l)
 	if c == nil {
 		s.t.Fatalf("no such command: %s", text)
 	}
 	return s.apply(Meta{Request: l.opts["id"], By: l.opts["by"], Level: l.num("level", 0)}, c)
+}
+
+// restore puts what save has kept in the place of the state, as a restore from a file does, and returns every row that is not as it was saved.
+func (s *script) restore(l line) []string {
+	image, err := s.saved.WithIdentity(s.saved.Cluster().ID, uint64(l.num("epoch", 0)), s.now)
+	must(s.t, err)
+	s.m = restored(s.t, image)
+	return changes(s.saved, s.m.State())
+}
+
+// withHashes gives what is said to run the hash of its model as it is asked for now.
+func (s *script) withHashes(c NodeRegister) NodeRegister {
+	for i, run := range c.Registration.Running {
+		if m, ok := s.m.State().Model(run.Model); ok {
+			c.Registration.Running[i].RunHash = m.Spec.RunHash()
+		}
+	}
+	return c
 }
 
 // apply encodes and applies one command, and returns its outcome and every row that it changed.
@@ -104,10 +128,14 @@ func (s *script) command(l line) Command {
 	case "delete":
 		return ModelDelete{Model: l.word(1), IfMatch: l.index("match")}
 	}
-	if c := nodeCommand(l); c != nil {
+	switch c := nodeCommand(l).(type) {
+	case nil:
+		return s.replicaCommand(l)
+	case NodeRegister:
+		return s.withHashes(c)
+	default:
 		return c
 	}
-	return s.replicaCommand(l)
 }
 
 func nodeCommand(l line) Command {
@@ -131,7 +159,7 @@ func nodeCommand(l line) Command {
 	case "forget":
 		return NodeForget{Node: l.word(1)}
 	case "silent":
-		return NodeLiveness{Node: l.word(1), Instance: uint64(l.num("instance", 1)), Unreachable: true}
+		return NodeLiveness{Node: l.word(1), Instance: uint64(l.num("instance", 1)), Unreachable: true, Reason: l.word(2)}
 	case "heard":
 		return NodeLiveness{Node: l.word(1), Instance: uint64(l.num("instance", 1))}
 	}
@@ -182,7 +210,7 @@ func (l line) spec() fleet.ModelSpec {
 }
 
 // registration reads: register NODE [id=ID] [instance=N] [at=ADDR] [fabric=F] [gpus=g0,g1..] [bad=g1] [foreign=g2] [class=C] [memory=SIZE]
-// [holds=g3] [runs=REPLICA/RANK/START[/ready],...].
+// [holds=g3] [runs=REPLICA/RANK/START[/ready][@MODEL@GPU@ORDER],...].
 func (l line) registration() wire.Registration {
 	name := l.word(1)
 	reg := wire.Registration{
@@ -219,7 +247,8 @@ func (l line) registration() wire.Registration {
 	return reg
 }
 
-func running(t *testing.T, s string) wire.Running {
+func running(t *testing.T, text string) wire.Running {
+	s, more, _ := strings.Cut(text, "@")
 	f := strings.Split(s, "/")
 	rank, err := strconv.Atoi(f[1])
 	must(t, err)
@@ -228,6 +257,10 @@ func running(t *testing.T, s string) wire.Running {
 	run := wire.Running{Replica: f[0], Rank: rank, Start: start, Shim: 7, Model: "?", Claims: []fleet.Claim{{GPU: "g0"}}}
 	if run.Ready = len(f) > 3; run.Ready {
 		run.Door = &fleet.Door{Address: "door-" + f[0], Key: "key"}
+	}
+	if m := strings.Split(more, "@"); len(m) == 3 {
+		run.Model, run.Claims[0].GPU = m[0], m[1]
+		must(t, run.Order.UnmarshalText([]byte(m[2])))
 	}
 	return run
 }

@@ -126,20 +126,24 @@ func TestEqualStatesGiveEqualBytes(t *testing.T) {
 // TestRestoreRaisesTheEpoch is what a restore does to a file before raft gets it.
 func TestRestoreRaisesTheEpoch(t *testing.T) {
 	old := sample(t).State()
-	if _, err := old.WithIdentity("c1", 1); !errors.Is(err, fleet.StaleEpoch) {
+	if _, err := old.WithIdentity("c1", 1, 1); !errors.Is(err, fleet.StaleEpoch) {
 		t.Fatalf("an epoch that does not rise: %v", err)
 	}
-	s, err := old.WithIdentity("c2", 1_796_083_200)
+	s, err := old.WithIdentity("c2", 1_796_083_200, 1)
 	must(t, err)
 	m := restored(t, s)
 	if c := m.State().Cluster(); c.ID != "c2" || c.Epoch != 1_796_083_200 || !old.Index().Before(m.State().Index()) {
 		t.Fatalf("got %+v at %s", c, m.State().Index())
 	}
-	o := applyAt(t, m, 5, Meta{}, PlanApply{Plan: fleet.Plan{Items: []fleet.PlanItem{placeItem("m", 1, "n1/3")}}})
-	if o.Items[0] != nil {
+	place := PlanApply{Plan: fleet.Plan{Items: []fleet.PlanItem{placeItem("m", 1, "n1/3")}}}
+	if o := applyAt(t, m, 20, Meta{}, place); o.Items[0] == nil {
+		t.Fatal("a node that has not reported since the restore gets a replica")
+	}
+	applyAt(t, m, 21, Meta{}, register("n1", "fa", 4))
+	if o := applyAt(t, m, 22, Meta{}, place); o.Items[0] != nil {
 		t.Fatal(o.Items[0])
 	}
-	if _, ok := m.State().Replica("r-1796083200.5.1"); !ok {
+	if _, ok := m.State().Replica("r-1796083200.22.1"); !ok {
 		t.Fatal("the id of a replica does not carry the new epoch")
 	}
 }

@@ -183,10 +183,11 @@ type shown struct {
 	state fleet.ReplicaState
 	door  fleet.Door
 	drain *fleet.Drain
+	doubt bool
 }
 
 func shownOf(r *fleet.Replica) shown {
-	s := shown{state: r.State, drain: r.Drain}
+	s := shown{state: r.State, drain: r.Drain, doubt: unconfirmed(r)}
 	if r.Door != nil {
 		s.door = *r.Door
 	}
