@@ -73,6 +73,8 @@ type Config struct {
 	Version string   // of the release, for operators
 	// Fatal is told why this peer must not go on, before Run returns; a process ends itself in it. May be nil.
 	Fatal func(error)
+	// BeforeWrite is called before each write of log, term or vote, and may block or fail: how tests make a disk slow, stuck or full. May be nil.
+	BeforeWrite func() error
 	// Resolve looks names of Join up; nil: the machine's resolver.
 	Resolve func(ctx context.Context, host string) ([]string, error)
 }

@@ -87,7 +87,7 @@ type parts struct {
 	cfg       Config
 	core      *core
 	ln        net.Listener
-	api       http.Handler
+	api       *admin.Server
 	gossip    gossiper
 	roster    *roster
 	transport *http.Transport
@@ -142,7 +142,7 @@ func (p *Peer) consensusConfig() consensus.Config {
 	c := p.cfg
 	return consensus.Config{
 		ID: c.Name, DataDir: c.DataDir, Network: c.Network, Policy: c.Policy, Bind: c.Raft.Bind, Advertise: c.Raft.address(),
-		Machine: p.machine, Log: c.Log, Timings: c.Timings, Fatal: c.Fatal,
+		Machine: p.machine, Log: c.Log, Timings: c.Timings, Fatal: c.Fatal, BeforeWrite: c.BeforeWrite,
 	}
 }
 
@@ -183,6 +183,7 @@ func (p *parts) serve(alive, stop context.Context) error {
 	g.Add("http", func(ctx context.Context) error {
 		return listen.ServeHTTP(ctx, p.ln, p.api, listen.ServerOptions{H2C: true, Log: p.cfg.Log})
 	})
+	g.Add("summary", p.api.Run)
 	g.Add("cluster", p.cluster)
 	g.Add("follower", p.follower.run)
 	g.Add("history", p.history.run)
