@@ -151,10 +151,13 @@ func TestBadRequests(t *testing.T) {
 		post(t, url+"/v1/completions", body).check(t, http.StatusRequestEntityTooLarge, "request_too_large", "64")
 	})
 	t.Run("a peer is no router", func(t *testing.T) {
-		got := post(t, s.Peers[0].URL()+"/v1/chat/completions", strings.NewReader(`{}`))
-		if got.status != http.StatusNotFound || !strings.Contains(got.text, s.Routers[0].Addr) {
-			t.Errorf("%+v, want 404 and the router's address", got)
-		}
+		until(t, 10*time.Second, func(context.Context) error { // until the router's first report
+			got := post(t, s.Peers[0].URL()+"/v1/chat/completions", strings.NewReader(`{}`))
+			if got.status != http.StatusNotFound || !strings.Contains(got.text, s.Routers[0].Addr) {
+				return fmt.Errorf("%+v, want 404 and the router's address", got)
+			}
+			return nil
+		})
 	})
 }
 

@@ -21,60 +21,53 @@ func TestWrongCommandLines(t *testing.T) {
 	if err := os.WriteFile(wrongType, []byte("version: 1\nname: gpu-017\nmodel_roots: {srv: models}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct {
-		args string
-		say  []string
-	}{
-		{"berth peer --bootstrap-expects 3", []string{"unknown flag: --bootstrap-expects", "--help"}},
-		{"berth peers", []string{`no role "peers"`, "peer"}},
-		{"berth peer --bootstrap-expect three", []string{"bootstrap-expect", "three"}},
-		{"berth peer --bind 192.0.2.1:7300 --bootstrap-expect 1", []string{"192.0.2.1:7300", "--insecure-no-tls"}},
-		{"berth router", []string{"--join", "--peer"}},
-		{"berth router --peer peer-1:7300/api", []string{"peer-1:7300/api", "http://HOST:7300"}},
-		{"berth agent --join 127.0.0.1 --gpus radeon", []string{"radeon", "nvidia-smi"}},
-		{"berth agent --join 127.0.0.1 --engine-ports 9000-", []string{"--engine-ports"}},
-		{"berth agent --join 127.0.0.1 --config " + wrongType, []string{wrongType, ":3:", "model_roots"}},
-		{"berth agent --config none.yaml", []string{"none.yaml"}},
-		{"berthctl modell list", []string{"modell", "did you mean model?"}},
-		{"berthctl model lists", []string{"lists", "list"}},
-		{"berthctl model apply", []string{"-f FILE"}},
-		{"berthctl model scale m", []string{"scale"}},
-		{"berthctl --addr http:// status", []string{"http://", "HOST"}},
+	for args, say := range map[string][]string{
+		"berth peer --bootstrap-expects 3":                      {"unknown flag: --bootstrap-expects", "--help"},
+		"berth peers":                                           {`no role "peers"`, "peer"},
+		"berth peer --bootstrap-expect three":                   {"bootstrap-expect", "three"},
+		"berth peer --bind 192.0.2.1:7300 --bootstrap-expect 1": {"192.0.2.1:7300", "--insecure-no-tls"},
+		"berth router":                                          {"--join", "--peer"},
+		"berth router --peer peer-1:7300/api":                   {"peer-1:7300/api", "http://HOST:7300"},
+		"berth agent --join 127.0.0.1 --gpus radeon":            {"radeon", "nvidia-smi"},
+		"berth agent --join 127.0.0.1 --engine-ports 9000-":     {"--engine-ports"},
+		"berth agent --join 127.0.0.1 --config " + wrongType:    {wrongType, ":3:", "model_roots"},
+		"berth agent --config none.yaml":                        {"none.yaml"},
+		"berthctl modell list":                                  {"modell", "did you mean model?"},
+		"berthctl model lists":                                  {"lists", "list"},
+		"berthctl model apply":                                  {"-f FILE"},
+		"berthctl model scale m":                                {"scale"},
+		"berthctl --addr http:// status":                        {"http://", "HOST"},
 	} {
-		t.Run(c.args, func(t *testing.T) {
-			dir := t.TempDir()
-			words := strings.Fields(c.args)
-			got := run(t, dir, words[0], words[1:]...)
-			if got.code != 64 {
-				t.Errorf("ended with %d, want 64", got.code)
-			}
-			for _, want := range c.say {
-				if !strings.Contains(got.err, want) {
-					t.Errorf("said %q, want %q in it", got.err, want)
-				}
-			}
-			if n := len(strings.Split(strings.TrimSpace(got.err), "\n")); n > 3 {
-				t.Errorf("%d lines:\n%s", n, got.err)
-			}
-			if left, _ := os.ReadDir(dir); len(left) > 0 {
-				t.Errorf("left behind: %v", left)
-			}
-		})
+		t.Run(args, func(t *testing.T) { refuses(t, args, say) })
 	}
 }
 
-// A role whose port is taken says which one, and ends; with the port free again the same command line works, so nothing was left half done.
+// refuses runs a command line that must be refused, and looks for what must be said.
+func refuses(t *testing.T, args string, say []string) {
+	dir := t.TempDir()
+	words := strings.Fields(args)
+	got := run(t, dir, words[0], words[1:]...)
+	if got.code != 64 {
+		t.Errorf("ended with %d, want 64", got.code)
+	}
+	for _, want := range say {
+		if !strings.Contains(got.err, want) {
+			t.Errorf("said %q, want %q in it", got.err, want)
+		}
+	}
+	if n := len(strings.Split(strings.TrimSpace(got.err), "\n")); n > 3 {
+		t.Errorf("%d lines:\n%s", n, got.err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// A role whose port is taken says which one, and ends.
 func TestPortInUse(t *testing.T) {
 	srv := httptest.NewServer(http.NotFoundHandler())
 	defer srv.Close()
 	taken := srv.Listener.Addr().String()
-	addr := func() string {
-		p, err := ports.Take(1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return fmt.Sprintf("127.0.0.1:%d", p)
-	}
 	for _, c := range []struct {
 		role  string
 		flags []string // which may be the one that is taken
@@ -86,25 +79,30 @@ func TestPortInUse(t *testing.T) {
 	} {
 		for _, bad := range c.flags {
 			t.Run(c.role+" "+bad, func(t *testing.T) {
-				dir := t.TempDir()
-				args := append([]string{c.role, "--name", "x", "--data-dir", filepath.Join(dir, "data")}, c.more...)
+				args := append([]string{c.role, "--name", "x", "--data-dir", filepath.Join(t.TempDir(), "data")}, c.more...)
 				for _, flag := range c.flags {
 					if flag == bad {
 						args = append(args, flag, taken)
 					} else {
-						args = append(args, flag, addr())
+						args = append(args, flag, freeAddr(t))
 					}
 				}
-				got := run(t, dir, "berth", args...)
-				if got.code != 1 {
-					t.Errorf("ended with %d, want 1", got.code)
-				}
-				if why := last(got.err); !strings.Contains(why, taken) || !strings.Contains(why, "in use") {
-					t.Errorf("said %q, want the address %s and that it is in use", why, taken)
+				got := run(t, t.TempDir(), "berth", args...)
+				if why := last(got.err); got.code != 1 || !strings.Contains(why, taken) || !strings.Contains(why, "in use") {
+					t.Errorf("ended with %d and %q; want 1, the address %s and that it is in use", got.code, why, taken)
 				}
 			})
 		}
 	}
+}
+
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	p, err := ports.Take(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", p)
 }
 
 func onePeer() stage.Config { return stage.Config{Peers: 1} }
