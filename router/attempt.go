@@ -27,6 +27,8 @@ func (x *exchange) attempt(lease *pool.Lease) (over bool) {
 	defer func() { lease.Release(verdict) }()
 	ctx, cancel := context.WithCancel(x.r.Context())
 	defer cancel() // ends the engine's work on every path that has not read its whole answer
+	x.waits = context.AfterFunc(lease.Hung(), cancel)
+	defer x.waits()
 	resp, err := x.h.transport.RoundTrip(x.outgoing(ctx, &lease.Endpoint))
 	if err != nil {
 		verdict, over = x.unreached(lease, err)
@@ -47,14 +49,18 @@ func (x *exchange) attempt(lease *pool.Lease) (over bool) {
 		}
 	} else {
 		verdict = pool.Served
-		lease.Answered()
 	}
 	if resp.StatusCode >= 400 {
+		lease.Answered()
 		x.relayError(resp)
 		return true
 	}
-	if !x.relay(resp) {
+	switch x.relay(resp, lease) {
+	case brokeOff:
 		verdict = pool.Failed
+	case elsewhere:
+		verdict = pool.Failed
+		return false
 	}
 	if x.gone {
 		verdict = pool.Nothing
@@ -71,7 +77,7 @@ func retriable(status int) bool {
 // unreached handles a failure before any answer.
 func (x *exchange) unreached(lease *pool.Lease, err error) (pool.Verdict, bool) {
 	if x.r.Context().Err() != nil {
-		x.gone = true
+		x.left(false)
 		return pool.Nothing, true
 	}
 	var large *http.MaxBytesError
@@ -84,7 +90,10 @@ func (x *exchange) unreached(lease *pool.Lease, err error) (pool.Verdict, bool) 
 		return pool.Nothing, true
 	}
 	verdict, reason := pool.Failed, "broken"
-	if connectFailed(err) {
+	switch {
+	case lease.Hung().Err() != nil:
+		reason = "hung"
+	case connectFailed(err):
 		verdict, reason = pool.Refused, "refused"
 	}
 	x.h.log.Warn("a replica did not answer", "replica", lease.Endpoint.Replica, "address", lease.Endpoint.Address, "error", err, "request", x.id)

@@ -52,6 +52,9 @@ type Config struct {
 	KeepBody int64
 	// BodyMemory bounds what all request bodies beyond KeepBody may hold in memory together; default 1 GiB.
 	BodyMemory int64
+	// Hung is how long a replica that has begun streams may move no token before it is set aside; default 30 s. One that
+	// has begun none has four times as long.
+	Hung time.Duration
 	// BodyIdle is how long a client may pause while it sends a body; default 30 s.
 	BodyIdle time.Duration
 	// KeepAliveAfter and KeepAliveEvery say when a client that waits for a stream is sent a comment, which commits its
@@ -82,6 +85,7 @@ func (c Config) withDefaults() Config {
 	span(&c.Tick, time.Second)
 	span(&c.Wait, 30*time.Second)
 	span(&c.Drain, 30*time.Second)
+	span(&c.Hung, 30*time.Second)
 	span(&c.BodyIdle, 30*time.Second)
 	span(&c.KeepAliveAfter, 5*time.Second)
 	span(&c.KeepAliveEvery, 15*time.Second)
@@ -120,7 +124,7 @@ func (c Config) Validate() error {
 			bad = append(bad, err)
 		}
 	}
-	for name, d := range map[string]time.Duration{"tick": c.Tick, "wait": c.Wait, "drain": c.Drain, "body idle time": c.BodyIdle,
+	for name, d := range map[string]time.Duration{"tick": c.Tick, "wait": c.Wait, "drain": c.Drain, "body idle time": c.BodyIdle, "time for tokens to move": c.Hung,
 		"keep-alive delay": c.KeepAliveAfter, "keep-alive interval": c.KeepAliveEvery} {
 		require(d > 0, "the %s is %s; it must be more than 0s", name, d)
 	}

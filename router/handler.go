@@ -96,11 +96,12 @@ type exchange struct {
 	gone      bool          // the client went away
 	last      *openai.Error // what the newest failed attempt met
 	retry     string        // why another attempt is due; "" when none is
+	waits     func() bool   // ends the attempt's readiness to go elsewhere if its replica hangs
 }
 
 // run sends the request to one replica after another until one answers or there is no more to try.
 func (x *exchange) run() {
-	x.hint = pool.Hint{Session: x.session(), Arrived: x.start, Stop: listen.Stopping(x.r.Context())}
+	x.hint = pool.Hint{Session: x.session(), Arrived: x.start, Stop: listen.Stopping(x.r.Context()), Stream: x.want.stream}
 	if x.want.stream {
 		x.hint.Waiting, x.hint.WaitingAfter, x.hint.WaitingEvery = x.keepAlive, x.h.keepAliveAfter, x.h.keepAliveEvery
 	}
@@ -128,7 +129,7 @@ func (x *exchange) refuse(err error) {
 	var refusal *pool.Refusal
 	switch {
 	case x.r.Context().Err() != nil:
-		x.gone = true
+		x.left(false)
 	case !errors.As(err, &refusal):
 		x.gone = true // a keep-alive could not be written
 	case refusal.Exhausted && x.last != nil:

@@ -18,6 +18,7 @@ type metrics struct {
 	retries  *prometheus.CounterVec
 	refusals *prometheus.CounterVec
 	reports  *prometheus.CounterVec
+	hung     prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer, p *pool.Pool, table func() tableState) *metrics {
@@ -33,9 +34,10 @@ func newMetrics(reg prometheus.Registerer, p *pool.Pool, table func() tableState
 		active:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "berth_router_requests_active", Help: "Requests of clients that are being read, wait, or are being answered."}),
 		retries:  counter("retries_total", "Requests sent to another replica after one had failed them, by reason.", "reason"),
 		refusals: counter("door_refusals_total", "Refusals by the doors of replicas, by reason.", "reason"),
+		hung:     prometheus.NewCounter(prometheus.CounterOpts{Name: "berth_router_replicas_hung_total", Help: "Times that a replica was set aside because its tokens did not move."}),
 		reports:  counter("reports_total", "Reports of use, by result.", "result"),
 	}
-	reg.MustRegister(m.requests, m.seconds, m.first, m.active, m.retries, m.refusals, m.reports, &collector{pool: p, table: table, desc: newDescs()})
+	reg.MustRegister(m.requests, m.seconds, m.first, m.active, m.retries, m.refusals, m.reports, m.hung, &collector{pool: p, table: table, desc: newDescs()})
 	return m
 }
 

@@ -1,13 +1,17 @@
 package router
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	"berth/internal/listen"
 	"berth/router/openai"
+	"berth/router/pool"
 )
 
 // Sizes of the buffers that answers pass through. A stream's events are small and a stream holds its buffer for minutes;
@@ -41,33 +45,77 @@ func streamHeaders(h http.Header) {
 	h.Set("X-Accel-Buffering", "no")
 }
 
+// ending is how an engine's answer ended.
+type ending int
+
+const (
+	whole     ending = iota // or not the engine's fault
+	brokeOff                // and the client has been told
+	elsewhere               // broke off before anything of it reached the client, and another replica is to be asked
+)
+
 // relay passes a good answer on as it comes: the headers when the engine sends its own, then each write of the engine at
-// once. It returns false if the engine broke off.
-func (x *exchange) relay(resp *http.Response) bool {
+// once.
+func (x *exchange) relay(resp *http.Response, lease *pool.Lease) ending {
 	events, lines := streamKind(resp.Header.Get("Content-Type"))
-	if x.committed && (!events || resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Encoding") != "") {
+	clear := resp.Header.Get("Content-Encoding") == ""
+	if x.committed && (!events || resp.StatusCode != http.StatusOK || !clear) {
 		x.fail(&openai.Error{Status: http.StatusBadGateway, Code: "replica_failed", Message: "the replica did not answer with the stream that was asked for"})
-		return true
+		return whole
+	}
+	if !events {
+		lease.Answered() // an event stream's headers are no token yet
 	}
 	announced := len(resp.Trailer)
 	if !x.committed {
 		x.begin(resp, events || lines)
 	}
-	err := x.copy(resp)
+	passed, err := x.copy(resp, lease)
 	if err == nil {
 		x.trailers(resp, announced)
-		return true
+		return whole
 	}
+	if x.gone || x.r.Context().Err() != nil {
+		x.left(events && clear)
+		return whole
+	}
+	x.h.log.Warn("a replica broke off its answer", "replica", lease.Endpoint.Replica, "error", err, "request", x.id)
+	failed := &openai.Error{Status: http.StatusBadGateway, Code: "replica_failed", Message: "the replica broke off its answer"}
+	if events && clear && !passed && resp.StatusCode == http.StatusOK {
+		// All that the client has are the headers of an event stream, and those of another replica would be the same.
+		x.committed, x.last = true, failed
+		if x.tryAnother(lease, "broken") {
+			return elsewhere
+		}
+	}
+	x.breakOff(events && clear, failed)
+	return brokeOff
+}
+
+// breakOff ends an answer that has begun: with an error event if it is a stream of events, and abnormally in any case.
+func (x *exchange) breakOff(events bool, e *openai.Error) {
 	x.broken = true
-	if x.gone {
-		return true
-	}
-	x.h.log.Warn("a replica broke off its answer", "error", err, "request", x.id)
-	if events && resp.Header.Get("Content-Encoding") == "" {
+	if events {
 		_, _ = x.w.Write([]byte("\n\n")) // ends whatever event was under way
-		x.fail(&openai.Error{Status: http.StatusBadGateway, Code: "replica_failed", Message: "the replica broke off its answer"})
+		x.fail(e)
 	}
-	return false
+}
+
+// left handles the end of the request's context: the client went away, or this router does and cuts the request, which
+// its client is told.
+func (x *exchange) left(events bool) {
+	if context.Cause(x.r.Context()) != listen.ErrCut {
+		x.gone, x.broken = true, x.status != 0
+		return
+	}
+	cut := &openai.Error{Status: http.StatusServiceUnavailable, Code: "router_stopping", RetryAfter: time.Second,
+		Message: "this router stops, and the request was not done in the time that it had left"}
+	if x.status != 0 {
+		x.breakOff(events || x.committed, cut)
+		return
+	}
+	x.fail(cut)
+	x.flush()
 }
 
 // begin sends the status and the headers.
@@ -92,27 +140,33 @@ func (x *exchange) begin(resp *http.Response, stream bool) {
 	x.h.metrics.firstByte(x.start)
 }
 
-// copy passes the body on. Every write is flushed, except the last of a known length, which the end of the handler sends.
-func (x *exchange) copy(resp *http.Response) error {
+// copy passes the body on and says whether anything of it came. Every write is flushed, except the last of a known
+// length, which the end of the handler sends.
+func (x *exchange) copy(resp *http.Response, lease *pool.Lease) (passed bool, err error) {
 	buf, done := x.h.buffers.take(resp.ContentLength > streamBuffer)
 	defer done()
 	for left := resp.ContentLength; ; {
 		n, err := resp.Body.Read(*buf)
 		if n > 0 {
+			if !passed {
+				passed = true
+				x.waits()
+				lease.Answered()
+			}
+			lease.Moved()
 			if _, werr := x.w.Write((*buf)[:n]); werr != nil {
 				x.gone = true
-				return werr
+				return true, werr
 			}
 			if left -= int64(n); left != 0 {
 				x.flush()
 			}
 		}
 		if err == io.EOF {
-			return nil
+			return passed, nil
 		}
 		if err != nil {
-			x.gone = x.gone || x.r.Context().Err() != nil
-			return err
+			return passed, err
 		}
 	}
 }

@@ -100,6 +100,7 @@ func (r *Router) serve(ctx context.Context, clients, operators net.Listener) err
 	c := r.config
 	back := run.NewGroup(context.WithoutCancel(ctx))
 	back.Add("routing table", func(ctx context.Context) error { return r.tables.follow(ctx, c.Source, c.Wait) })
+	back.Add("watch", func(ctx context.Context) error { return run.Every(ctx, c.Tick, r.watch) })
 	back.Add("reports", func(ctx context.Context) error { return run.Every(ctx, c.Tick, r.report) })
 	back.Add("operators", func(ctx context.Context) error {
 		return listen.ServeHTTP(ctx, operators, r.operators(), listen.ServerOptions{Log: c.Logger, Drain: time.Second})
@@ -117,6 +118,15 @@ func (r *Router) serve(ctx context.Context, clients, operators net.Listener) err
 	_ = r.report(context.WithoutCancel(ctx)) // the last one; it bounds itself
 	if err != nil {
 		return fmt.Errorf("router: %w", err)
+	}
+	return nil
+}
+
+// watch sets aside replicas whose tokens do not move.
+func (r *Router) watch(context.Context) error {
+	for _, id := range r.pool.Watch(pool.Patience{Stream: r.config.Hung, First: 4 * r.config.Hung}) {
+		r.metrics.hung.Inc()
+		r.config.Logger.Warn("a replica is set aside: it moves no tokens", "replica", id)
 	}
 	return nil
 }

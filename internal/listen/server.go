@@ -19,6 +19,8 @@ const (
 	MaxHeaderBytes    = 64 << 10
 
 	defaultDrain = 10 * time.Second
+	// lastWord is how long a handler has to tell its client that its request is cut, before the connection is closed.
+	lastWord = time.Second
 	// joinGrace is how long a handler may take to notice that its request was cut, before it is reported as stuck.
 	joinGrace = 5 * time.Second
 )
@@ -34,6 +36,9 @@ type ServerOptions struct {
 	// ConnState is told of every change of a connection's state, as in [http.Server]. Optional.
 	ConnState func(net.Conn, http.ConnState)
 }
+
+// ErrCut is the cause of a request's context (see [context.Cause]) that ended because the server did not wait any longer.
+var ErrCut = errors.New("the server stops")
 
 type stoppingKey struct{}
 
@@ -51,10 +56,10 @@ func Stopping(ctx context.Context) <-chan struct{} {
 // still ran 5 s after its request was cut. The listener is closed in every case.
 //
 // Requests carry the values of ctx but not its end: their contexts are cancelled when the client goes, or when they
-// are cut.
+// are cut: with [ErrCut] as the cause and a second to tell the client, by what they flush. The answer then ends abnormally.
 func ServeHTTP(ctx context.Context, ln net.Listener, h http.Handler, o ServerOptions) error {
-	base, cut := context.WithCancel(context.WithValue(context.WithoutCancel(ctx), stoppingKey{}, ctx.Done()))
-	defer cut()
+	base, cut := context.WithCancelCause(context.WithValue(context.WithoutCancel(ctx), stoppingKey{}, ctx.Done()))
+	defer cut(nil)
 	live := newTracker()
 	srv := newServer(base, h, live, o)
 
@@ -85,6 +90,9 @@ func newServer(base context.Context, h http.Handler, live *tracker, o ServerOpti
 			live.begin()
 			defer live.end()
 			h.ServeHTTP(w, r)
+			if context.Cause(r.Context()) == ErrCut {
+				panic(http.ErrAbortHandler) // what was not flushed is not whole, and must not look so
+			}
 		}),
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ReadHeaderTimeout: ReadHeaderTimeout,
@@ -102,7 +110,7 @@ func newServer(base context.Context, h http.Handler, live *tracker, o ServerOpti
 }
 
 // stop ends the server in three steps: it lets requests finish, cuts those that did not, and waits for all to be gone.
-func stop(srv *http.Server, live *tracker, cut context.CancelFunc, o ServerOptions) error {
+func stop(srv *http.Server, live *tracker, cut context.CancelCauseFunc, o ServerOptions) error {
 	drain := o.Drain
 	if drain == 0 {
 		drain = defaultDrain
@@ -121,7 +129,13 @@ func stop(srv *http.Server, live *tracker, cut context.CancelFunc, o ServerOptio
 	if o.Log != nil {
 		o.Log.Warn("requests cut at shutdown", "requests", live.requests(), "after", drain)
 	}
-	cut()
+	cut(ErrCut)
+	word := time.NewTimer(lastWord)
+	defer word.Stop()
+	select {
+	case <-live.idle():
+	case <-word.C:
+	}
 	_ = srv.Close()
 	late := time.NewTimer(joinGrace)
 	defer late.Stop()
@@ -139,6 +153,7 @@ type tracker struct {
 	handlers int
 	conns    map[net.Conn]struct{}
 	waiting  chan struct{} // closed when nothing is left; nil while nobody waits
+	resting  chan struct{} // closed when no handler runs; nil while nobody waits
 }
 
 func newTracker() *tracker { return &tracker{conns: make(map[net.Conn]struct{})} }
@@ -184,7 +199,21 @@ func (t *tracker) quiet() <-chan struct{} {
 	return ch
 }
 
+// idle gives a channel that is closed once no handler runs.
+func (t *tracker) idle() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	ch := make(chan struct{})
+	t.resting = ch
+	t.tell()
+	return ch
+}
+
 func (t *tracker) tell() {
+	if t.resting != nil && t.handlers == 0 {
+		close(t.resting)
+		t.resting = nil
+	}
 	if t.waiting != nil && t.handlers == 0 && len(t.conns) == 0 {
 		close(t.waiting)
 		t.waiting = nil

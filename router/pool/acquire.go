@@ -15,7 +15,10 @@ type Lease struct {
 
 	model   *model
 	replica *replica
+	life    context.Context
 	trial   bool
+	stream  bool
+	begun   bool
 }
 
 // Refusal is why Acquire gives no replica: NotFound for an unknown model, NotReady for all else.
@@ -57,7 +60,7 @@ func (p *Pool) Acquire(ctx context.Context, name string, hint *Hint) (Lease, err
 	m.mu.Lock()
 	if len(m.waiting) == 0 || len(hint.Avoid) > 0 { // who comes back for another replica has waited already
 		if r, _, _ := m.choose(hint); r != nil {
-			l := m.take(r)
+			l := m.take(r, hint)
 			m.mu.Unlock()
 			return l, nil
 		}
@@ -75,25 +78,36 @@ func unknown(name string) *Refusal {
 }
 
 // take counts a request on the replica, now. The model's lock is held.
-func (m *model) take(r *replica) Lease {
+func (m *model) take(r *replica, hint *Hint) Lease {
 	r.inFlight++
 	r.used = stamp{at: m.pool.clock.now(), known: true}
-	l := Lease{Endpoint: r.Endpoint, model: m, replica: r}
+	l := Lease{Endpoint: r.Endpoint, model: m, replica: r, life: r.life.ctx, stream: hint.Stream}
+	if l.stream {
+		r.motion.streams++
+	}
 	if r.trouble.open() {
 		l.trial, r.trouble.trying = true, true
 	}
 	return l
 }
 
-// Answered says that the replica has begun to answer. It lets others go where this request was a trial; the verdict of
+// Answered says that the replica has begun to answer: its headers came, or for a stream the first byte of its body,
+// since headers of a stream are no proof of a token. It lets others go where this request was a trial; the verdict of
 // Release still counts.
 func (l *Lease) Answered() {
-	if l.replica == nil || !l.trial {
+	if l.replica == nil || l.begun {
 		return
 	}
+	l.replica.moves.Add(1)
 	l.model.mu.Lock()
 	defer l.model.mu.Unlock()
-	l.judge(Served)
+	l.begun = true
+	if l.stream {
+		l.replica.motion.begun++
+	}
+	if l.trial {
+		l.judge(Served)
+	}
 }
 
 // Release ends the request: it is no longer in flight and the replica was used until now.
@@ -105,6 +119,12 @@ func (l *Lease) Release(v Verdict) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r.inFlight--
+	if l.stream {
+		r.motion.streams--
+		if l.begun {
+			r.motion.begun--
+		}
+	}
 	r.used = stamp{at: m.pool.clock.now(), known: true}
 	if v != Nothing && (v != Served || r.trouble.any()) || l.trial {
 		l.judge(v)

@@ -10,6 +10,10 @@ import (
 type Hint struct {
 	// Session is the client's own word for requests that belong together (a cache key or session header).
 	Session string
+	// Key names the client, so that one client's many requests do not go before another's few when they must wait.
+	Key string
+	// Stream says that the answer comes token by token, so that its tokens can be seen to move.
+	Stream bool
 	// Avoid lists replicas that have failed this request and must not get it again.
 	Avoid []string
 	// Arrived is when the request came, if it has waited before; it bounds the waiting in total. Zero: now.

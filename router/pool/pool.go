@@ -85,9 +85,10 @@ type model struct {
 	gone     []*replica // not in the table any more; kept while in flight or unreported
 	scratch  []*replica // candidates of one choice, so that choosing allocates nothing
 	turn     int        // where the next choice begins, so that equals take turns
-	waiting  []*waiter  // first come, first served
-	knocked  bool       // a request came and could not even wait; told in the next report
-	troubled int        // replicas with trouble: while 0, no choice reads a clock for them
+	waiting  []*waiter  // in the order in which they are served, see fair.go
+	rounds   rounds
+	knocked  bool // a request came and could not even wait; told in the next report
+	troubled int  // replicas with trouble: while 0, no choice reads a clock for them
 }
 
 // replica is one replica that is in the table, or was.
@@ -96,6 +97,9 @@ type replica struct {
 	inFlight int
 	used     stamp
 	trouble  trouble
+	motion   motion
+	life     life
+	moves    atomic.Uint64 // bytes came; written without the lock
 }
 
 // stamp is a moment of the clock, or the fact that there was none.
@@ -120,7 +124,7 @@ func (m *model) update(row *wire.TableModel) {
 				old = slices.Delete(old, i, i+1)
 				r.renew(e)
 			} else {
-				r = &replica{Endpoint: e}
+				r = &replica{Endpoint: e, life: newLife()}
 			}
 			m.replicas = append(m.replicas, r)
 		}

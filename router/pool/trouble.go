@@ -30,6 +30,7 @@ type trouble struct {
 	pause    time.Duration
 	trying   bool // set aside before; one request tries it now
 	shut     time.Time
+	hung     bool // set aside because its tokens did not move; only a move ends that
 	wrongKey bool // as if it were not in the table
 }
 

@@ -10,6 +10,7 @@ import (
 type waiter struct {
 	hint    *Hint
 	arrived time.Time
+	round   uint64
 	granted chan grant // one is sent, by whoever takes the waiter out of the queue
 }
 
@@ -26,16 +27,20 @@ func (m *model) enqueue(hint *Hint) (*waiter, error) {
 	if err := m.hopeless(hint); err != nil {
 		return nil, err
 	}
-	if limit := m.row.Serve.Queue.Limit; len(m.waiting) >= limit {
+	if limit := m.row.Serve.Queue.Limit; len(m.waiting) >= limit && !m.displace(hint.Key) {
 		m.knocked = true
-		return nil, refuse(retrySoon, "%d requests wait for %s already, and no more may", len(m.waiting), m.name)
+		return nil, m.crowded()
 	}
 	w := &waiter{hint: hint, arrived: hint.Arrived, granted: make(chan grant, 1)}
 	if w.arrived.IsZero() {
 		w.arrived = time.Now()
 	}
-	m.waiting = append(m.waiting, w)
+	m.line(w)
 	return w, nil
+}
+
+func (m *model) crowded() *Refusal {
+	return refuse(retrySoon, "%d requests wait for %s already, and no more may", len(m.waiting), m.name)
 }
 
 // hopeless says why waiting would not help, or nil. The model's lock is held.
@@ -63,7 +68,7 @@ func (m *model) hopeless(hint *Hint) error {
 	return nil
 }
 
-// serveWaiting hands replicas to those who wait, first come first served, and sends away those for whom waiting has
+// serveWaiting hands replicas to those who wait, in their order, and sends away those for whom waiting has
 // become useless. The model's lock is held.
 func (m *model) serveWaiting() {
 	blocked := false // a request without peculiarities must wait, so all behind it must
@@ -76,7 +81,8 @@ func (m *model) serveWaiting() {
 			return true
 		}
 		if r, _, _ := m.choose(w.hint); r != nil {
-			w.granted <- grant{lease: m.take(r)}
+			w.granted <- grant{lease: m.take(r, w.hint)}
+			m.rounds.served = max(m.rounds.served, w.round)
 			return true
 		}
 		if err := m.hopeless(w.hint); err != nil {
