@@ -59,6 +59,14 @@ deps: ## install what optional checks need: gcc, Node, npm (Debian's packages, a
 	@command -v npm >/dev/null || { apt-get update -q && apt-get install -qy nodejs npm; }
 	@test -d demo/llamacpp/node_modules || (cd demo/llamacpp && npm install --no-fund --no-audit)
 
+.PHONY: bench-openb
+bench-openb: ## how much of a real GPU cluster the planner fills, beside Random, BestFit and FGD (BERTH_DATA=DIR, JSON=FILE)
+	$(GO) run ./bench/openb $(if $(JSON),-json $(JSON))
+
+.PHONY: bench-scheduler
+bench-scheduler: ## decisions a second and their growth with the fleet, beside kube-scheduler, whose first build takes minutes (JSON=FILE)
+	$(GO) run ./bench/scheduler -kube bench/scheduler/kube $(if $(JSON),-json $(JSON))
+
 .PHONY: golden
 golden: ## rewrite the golden scripts and command lines; read the diff as prose
 	$(GO) test ./fsm ./agent/engine/... -rewrite

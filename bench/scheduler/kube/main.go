@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,7 +25,8 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler"
-	"k8s.io/kubernetes/pkg/scheduler/profile"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 )
 
 const gpu = v1.ResourceName("nvidia.com/gpu")
@@ -32,11 +34,12 @@ const gpu = v1.ResourceName("nvidia.com/gpu")
 func main() {
 	nodes := flag.Int("nodes", 5000, "nodes of 8 GPUs")
 	pods := flag.Int("pods", 5000, "pods of one GPU")
+	pack := flag.Bool("pack", false, "score nodes by MostAllocated GPUs instead of the default")
 	flag.Parse()
 	klog.SetLogger(klog.Logger{})
 	klog.LogToStderr(false)
 	klog.SetOutput(nowhere{})
-	r, err := measure(*nodes, *pods)
+	r, err := measure(*nodes, *pods, *pack)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "kube:", err)
 		os.Exit(1)
@@ -74,7 +77,7 @@ func (b *bound) bind(node string) {
 	}
 }
 
-func measure(nodes, pods int) (result, error) {
+func measure(nodes, pods int, pack bool) (result, error) {
 	ctx, stop := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer stop()
 	client := fake.NewClientset()
@@ -88,7 +91,11 @@ func measure(nodes, pods int) (result, error) {
 		return true, nil, nil
 	})
 	factory := informers.NewSharedInformerFactory(client, 0)
-	s, err := scheduler.New(ctx, client, factory, nil, func(string) events.EventRecorderLogger { return &quiet{} })
+	profiles, err := profilesFor(pack)
+	if err != nil {
+		return result{}, err
+	}
+	s, err := scheduler.New(ctx, client, factory, nil, func(string) events.EventRecorder { return &quiet{} }, scheduler.WithProfiles(profiles...))
 	if err != nil {
 		return result{}, err
 	}
@@ -121,13 +128,28 @@ func measure(nodes, pods int) (result, error) {
 	return result{nodes, pods, took, float64(pods) / took, len(b.nodes)}, nil
 }
 
-var _ profile.RecorderFactory = func(string) events.EventRecorderLogger { return &quiet{} }
+// profilesFor returns the default profile, or one that packs: nothing but the most allocated node by GPU counts.
+func profilesFor(pack bool) ([]config.KubeSchedulerProfile, error) {
+	c, err := latest.Default()
+	if err != nil || !pack {
+		return c.Profiles, err
+	}
+	for _, plugin := range c.Profiles[0].PluginConfig {
+		if args, ok := plugin.Args.(*config.NodeResourcesFitArgs); ok {
+			args.ScoringStrategy = &config.ScoringStrategy{Type: config.MostAllocated, Resources: []config.ResourceSpec{{Name: string(gpu), Weight: 1}}}
+		}
+	}
+	c.Profiles[0].Plugins.MultiPoint.Enabled = slices.DeleteFunc(c.Profiles[0].Plugins.MultiPoint.Enabled, func(p config.Plugin) bool {
+		return p.Name == "NodeResourcesBalancedAllocation" || p.Name == "PodTopologySpread"
+	})
+	return c.Profiles, nil
+}
 
 // quiet records no events.
 type quiet struct{}
 
 func (*quiet) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {}
-func (q *quiet) WithLogger(klog.Logger) events.EventRecorderLogger                            { return q }
+func (q *quiet) WithLogger(klog.Logger) events.EventRecorderLogger                           { return q }
 
 func node(i int) *v1.Node {
 	room := v1.ResourceList{
