@@ -87,8 +87,9 @@ func TestHungEngineIsLeft(t *testing.T) {
 			}
 		}
 		for range 10 {
-			if a := c.post(chatPath, chatBody); a.status != 200 || time.Since(start) > 40*time.Second {
-				t.Errorf("%d after %v", a.status, time.Since(start))
+			begin := time.Now()
+			if a := c.post(chatPath, chatBody); a.status != 200 || time.Since(begin) > 4*time.Second {
+				t.Errorf("%d after %v", a.status, time.Since(begin))
 			}
 		}
 		if stuck.Load() != 4 {
