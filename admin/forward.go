@@ -1,10 +1,12 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"time"
 
 	"berth/fleet"
 	"berth/fleet/wire"
@@ -27,8 +29,9 @@ func (s *Server) place(q *request, k Knowledge) (forward bool, err error) {
 		if mode == "stale" {
 			return false, nil
 		}
-		if mode != "consistent" && k.Leader == "" && q.route.path == "status" && k.CaughtUp {
-			return false, nil // without a leader status still says what this peer knows, and that there is none
+	case nearest:
+		if mode == "stale" || mode != "consistent" && k.CaughtUp && (k.Leader == "" || s.hearsLeader(q)) {
+			return false, nil // without a leader it still says what this peer knows, and that there is none
 		}
 	}
 	if k.IsLeader {
@@ -41,6 +44,15 @@ func (s *Server) place(q *request, k Knowledge) (forward bool, err error) {
 		return false, fleet.Errorf(fleet.NoLeader, "no leader is known to this peer").WithHint("an election takes seconds; reads can ask with ?consistency=stale")
 	}
 	return true, nil
+}
+
+// observedFor is the age up to which what a leader observed is as good as asking it: a follower hears it once a tick, and one relay may get lost.
+const observedFor = 2500 * time.Millisecond
+
+// hearsLeader says whether this peer knows of late what the leader observes. What has been forwarded is answered here in any case.
+func (s *Server) hearsLeader(q *request) bool {
+	age := s.Board.ObservedAge()
+	return age >= 0 && age <= observedFor || q.Header.Get(wire.HeaderForwarded) != ""
 }
 
 // requireCaughtUp refuses to present what a peer has not yet read of its own log as the state of the fleet.
@@ -63,13 +75,36 @@ func (s *Server) forward(w http.ResponseWriter, q *request, k Knowledge) {
 			p.Out.Header.Set(headerCaller, q.caller())
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			if q.route.where == nearest && k.CaughtUp && q.URL.Query().Get("consistency") != "consistent" {
+				s.run(w, q) // better what this peer knows, with its age, than nothing
+				return
+			}
 			s.freshness(w, k)
 			s.fail(w, forwardError(q, k, err))
+		},
+		ModifyResponse: func(r *http.Response) error {
+			s.follow(q, r)
+			return nil
 		},
 		ErrorLog: nil,
 	}
 	w.Header().Del(wire.HeaderRequestID) // the leader's answer carries it
 	proxy.ServeHTTP(w, q.Request)
+}
+
+// ownWriteWait bounds the wait of a forwarded write's answer for this peer.
+const ownWriteWait = time.Second
+
+// follow holds the answer to a forwarded write until this peer has applied it too, which takes a heartbeat of the leader: whoever writes through a
+// peer and then reads its status sees what it wrote.
+func (s *Server) follow(q *request, r *http.Response) {
+	index, err := fleet.ParseIndex(r.Header.Get(wire.HeaderIndex))
+	if err != nil || q.route.access != write || q.route.stream {
+		return
+	}
+	ctx, cancel := context.WithTimeout(q.Context(), ownWriteWait)
+	defer cancel()
+	_ = s.Core.WaitApplied(ctx, index.N) // late is late; the header says which index to ask for
 }
 
 // forwardError tells a write that may have happened from one that cannot have.

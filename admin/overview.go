@@ -17,7 +17,7 @@ import (
 
 func statusRoutes() []route {
 	return []route{
-		{method: http.MethodGet, path: "status", access: read, where: asAsked, does: "the whole fleet on one screen", handle: showStatus},
+		{method: http.MethodGet, path: "status", access: read, where: nearest, does: "the whole fleet on one screen", handle: showStatus},
 		{method: http.MethodGet, path: "idle", access: read, where: asAsked, does: "the ledger: idle, quiet, as_of, who is silent", handle: showIdle},
 		{method: http.MethodGet, path: "events", access: read, where: asAsked, stream: true, does: "history (?since=SEQ); server-sent events when asked for", raw: events},
 		{method: http.MethodGet, path: "version", access: read, where: anyPeer, does: "this peer's release", handle: showVersion},
@@ -26,11 +26,12 @@ func statusRoutes() []route {
 }
 
 func showStatus(s *Server, q *request) (any, error) {
-	state, err := q.block(anyOf(fsm.Models, fsm.Nodes, fsm.Replicas, fsm.Cluster))
-	if err != nil {
+	if _, err := q.block(anyOf(fsm.Models, fsm.Nodes, fsm.Replicas, fsm.Cluster)); err != nil {
 		return nil, err
 	}
-	return s.status(state), nil
+	doc, index := s.summary.answer()
+	q.index = &index
+	return doc, nil
 }
 
 func showIdle(s *Server, q *request) (any, error) {
@@ -58,7 +59,7 @@ func events(s *Server, w http.ResponseWriter, q *request) error {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-cache")
 	w.Header().Set("X-Accel-Buffering", "no")
-	follow(q.Context(), s.Board, flushing{w}, since)
+	stream(q.Context(), s.Board, flushing{w}, since)
 	return nil
 }
 
@@ -77,7 +78,7 @@ func (q *request) since() (uint64, error) {
 // keepAlive is the time between comment lines on a quiet stream, so that proxies do not take it for dead.
 const keepAlive = 15 * time.Second
 
-func follow(ctx context.Context, board Board, w flushing, since uint64) {
+func stream(ctx context.Context, board Board, w flushing, since uint64) {
 	tick := time.NewTicker(keepAlive)
 	defer tick.Stop()
 	for {

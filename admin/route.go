@@ -14,6 +14,7 @@ const (
 	anyPeer  where = iota // this one, at once
 	caughtUp              // this one, once its state machine has caught up: orders and tables, which carry their own index
 	asAsked               // the leader, unless ?consistency=stale asks for this one
+	nearest               // this one, as long as it hears what the leader observes; the answer says how old both are
 	atLeader              // the leader: writes, and what only its memory knows
 )
 

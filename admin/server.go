@@ -42,13 +42,14 @@ type Config struct {
 // Server is the API of one peer. It is an http.Handler.
 type Server struct {
 	Config
-	router *mux.Router
-	proxy  http.RoundTripper
+	router  *mux.Router
+	proxy   http.RoundTripper
+	summary *summary
 }
 
 // New returns the API.
 func New(cfg Config) *Server {
-	s := &Server{Config: cfg, proxy: cfg.Transport}
+	s := &Server{Config: cfg, proxy: cfg.Transport, summary: newSummary(cfg.Core, cfg.Board)}
 	if s.proxy == nil {
 		s.proxy = http.DefaultTransport
 	}
@@ -68,6 +69,9 @@ func New(cfg Config) *Server {
 	s.router.MethodNotAllowedHandler = http.HandlerFunc(s.wrongMethod)
 	return s
 }
+
+// Run prepares the next answers until the context ends. The API answers without it, only slower.
+func (s *Server) Run(ctx context.Context) error { return s.summary.run(ctx) }
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -179,10 +183,13 @@ func ageMS(d time.Duration) int64 {
 }
 
 func (s *Server) write(w http.ResponseWriter, status int, v any) {
-	data, err := json.Marshal(v)
-	if err != nil {
-		s.fail(w, fleet.Errorf(fleet.Internal, "cannot write the answer: %s", err))
-		return
+	data, ready := v.(encoded)
+	if !ready {
+		var err error
+		if data, err = json.Marshal(v); err != nil {
+			s.fail(w, fleet.Errorf(fleet.Internal, "cannot write the answer: %s", err))
+			return
+		}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

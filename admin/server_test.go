@@ -70,6 +70,7 @@ func (p *peer) Heartbeat(wire.Heartbeat) wire.HeartbeatAnswer {
 func (p *peer) Relay(wire.Relay) (wire.RelayAnswer, error)    { return wire.RelayAnswer{}, nil }
 func (p *peer) Report(wire.Report) (wire.ReportAnswer, error) { return wire.ReportAnswer{Term: 1}, nil }
 func (p *peer) Observed() wire.Observed                       { return p.observed }
+func (p *peer) ObservedAge() time.Duration                    { return length(p.observed.AgeSeconds) }
 func (p *peer) Refused() <-chan struct{}                      { return nil }
 func (p *peer) Events(since uint64) ([]wire.Event, <-chan struct{}) {
 	if since > 0 {

@@ -76,12 +76,6 @@ func routerOf(r wire.RouterView, held time.Duration) status.Router {
 	}}
 }
 
-func (s *Server) status(state *fsm.State) wire.Status {
-	doc := status.Summarize(s.input(state))
-	doc.Attention = append(doc.Attention, s.Board.Observed().Attention...)
-	return doc
-}
-
 func (s *Server) modelViews(state *fsm.State) []wire.ModelView { return status.Models(s.input(state)) }
 func (s *Server) replicaViews(state *fsm.State) []wire.ReplicaView {
 	return status.Replicas(s.input(state))

@@ -89,7 +89,10 @@ func TestStatusIsTheSameFromEachPeer(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s %q: %v", name, mode, err)
 				}
-				s.KnowledgeAgeMS = 0
+				if mode != "consistent" && s.Peer != name || s.ObservedAgeMS < 0 || s.ObservedAgeMS > 2000 {
+					t.Errorf("%s %q: answered by %s, what the leader observes is %d ms old", name, mode, s.Peer, s.ObservedAgeMS)
+				}
+				s.KnowledgeAgeMS, s.ObservedAgeMS, s.Peer = 0, 0, ""
 				if i == 0 && mode == "" {
 					first = s
 				}

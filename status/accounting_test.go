@@ -36,7 +36,7 @@ func recount(in Input, class string) wire.ClassCounts {
 	row := wire.ClassCounts{Class: class}
 	for _, n := range in.Nodes {
 		for _, g := range n.Inventory.GPUs {
-			if g.Class != class {
+			if n.Class(g) != class {
 				continue
 			}
 			row.Total++

@@ -75,32 +75,57 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// randomInput returns a fleet in any condition: overcommitted, half released, with claims on cards that are gone.
+// randomInput returns a fleet in any condition: several classes on a node, shared, foreign and unmanaged cards, overcommitted, half released,
+// with claims on cards and nodes that are gone.
 func randomInput(r *rand.Rand) Input {
 	in := healthy()
 	for i := range r.IntN(8) {
-		n := node(fmt.Sprint("n", i), pick(r, "", "fa", "fb"), h100, 0)
-		for j := range r.IntN(9) {
-			g := gpu(n.Name, pick(r, h100, l40s, mig), j)
-			g.Health = pick(r, fleet.Healthy, fleet.Healthy, fleet.Healthy, fleet.Unhealthy, fleet.HealthUnknown)
-			g.Foreign = r.IntN(10) == 0
-			if n.Inventory.GPUs = append(n.Inventory.GPUs, g); r.IntN(12) == 0 {
-				n.Unmanaged = append(n.Unmanaged, fleet.Unmanaged{What: "x", GPUs: []string{g.UUID}})
-			}
-		}
-		n.Admin = pick(r, fleet.Schedulable, fleet.Schedulable, fleet.Cordoned, fleet.Draining)
-		n.Unreachable = r.IntN(6) == 0
-		in.with(n)
+		in.with(randomNode(r, i))
 	}
 	for i := range r.IntN(12) {
 		in.Replicas = append(in.Replicas, randomReplica(r, in.Nodes, i))
 	}
+	for i := range r.IntN(4) {
+		in.Models = append(in.Models, randomModel(r, i))
+	}
 	return in
 }
 
+func randomNode(r *rand.Rand, i int) *fleet.Node {
+	n := node(fmt.Sprint("n", i), pick(r, "", "fa", "fb"), h100, 0)
+	for j := range r.IntN(9) {
+		g := gpu(n.Name, pick(r, h100, l40s, mig), j)
+		g.Health = pick(r, fleet.Healthy, fleet.Healthy, fleet.Healthy, fleet.Unhealthy, fleet.HealthUnknown)
+		g.Foreign = r.IntN(10) == 0
+		if n.Inventory.GPUs = append(n.Inventory.GPUs, g); r.IntN(12) == 0 {
+			n.Unmanaged = append(n.Unmanaged, fleet.Unmanaged{What: "x", GPUs: []string{g.UUID, "gone"}})
+		}
+	}
+	n.Admin = pick(r, fleet.Schedulable, fleet.Schedulable, fleet.Cordoned, fleet.Draining)
+	n.Unreachable = r.IntN(6) == 0
+	switch r.IntN(12) {
+	case 0:
+		n.Overrides = map[string]string{"class": l40s}
+	case 1:
+		n.Overrides = map[string]string{"fabric": ""}
+	case 2:
+		n.Drain = &fleet.NodeDrain{State: "timed_out"}
+	}
+	return n
+}
+
+func randomModel(r *rand.Rand, i int) *fleet.Model {
+	m := model(fmt.Sprint("m", i), r.IntN(3))
+	m.Deleting = r.IntN(5) == 0
+	return m
+}
+
 func randomReplica(r *rand.Rand, nodes []*fleet.Node, i int) *fleet.Replica {
-	rep := &fleet.Replica{ID: fmt.Sprint("r-", i), Model: "m", State: pick(r, fleet.Ready, fleet.Starting, fleet.DrainingDown, fleet.Failed)}
-	for _, n := range nodes {
+	rep := &fleet.Replica{ID: fmt.Sprint("r-", i), Model: fmt.Sprint("m", r.IntN(3)), State: pick(r, fleet.Ready, fleet.Starting, fleet.DrainingDown, fleet.Failed)}
+	if r.IntN(8) == 0 {
+		rep.Marks = []string{pick(r, deviceGone, "stuck")}
+	}
+	for _, n := range append([]*fleet.Node{{Name: "forgotten"}}, nodes...) {
 		if r.IntN(3) != 0 {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 type Input struct {
 	// The answer's frame: which cluster, seen from where, how fresh.
 	Cluster      string
+	Peer         string // that answers
 	Leader       string // empty: none known
 	Index        fleet.Index
 	KnowledgeAge time.Duration
@@ -73,9 +74,6 @@ const tick = time.Second
 
 // silentRouter is the age of a router's last report from which it is called silent.
 const silentRouter = 5 * tick
-
-// silentAgent is the age of a heartbeat from which its agent is called silent: one heartbeat lost, another late, and the ticks on the way.
-func (in *Input) silentAgent() time.Duration { return 2*max(in.Interval, tick) + 3*tick }
 
 // seconds is how API.md writes a duration that may be unknown.
 func seconds(d time.Duration, known bool) float64 {

@@ -2,28 +2,60 @@ package status
 
 import (
 	"cmp"
+	"fmt"
+	"iter"
 	"slices"
+	"time"
 
 	"berth/fleet"
 	"berth/fleet/wire"
 )
 
-// Summarize computes the status document.
-func Summarize(in Input) wire.Status {
-	t, c := newTally(&in), newCards(in.Nodes, in.Replicas)
+// Frame is the frame of an answer: which cluster, seen from where, how fresh.
+type Frame struct {
+	Cluster      string
+	Peer         string // that answers
+	Leader       string // empty: none known
+	Index        fleet.Index
+	KnowledgeAge time.Duration // negative: unknown
+	CaughtUp     bool
+	Frozen       *fleet.Freeze
+	Brake        *string // why the brake is on; nil: it is off
+}
+
+// Word is what the leader has observed, as far as the summary shows it.
+type Word struct {
+	Known        bool          // false: nothing that is recent enough, so nobody is called silent or quiet
+	Age          time.Duration // of the word; negative: none was ever heard
+	Refusals     []Refused
+	IdleReplicas []wire.IdleRow
+	Silent       wire.Silent
+	Attention    []string // what the leader's duties want a person to see
+}
+
+// Summarize makes the status document of what the tally has counted and the leader has observed.
+func (t *Tally) Summarize(f Frame, w Word) wire.Status {
 	s := wire.Status{
-		Cluster: in.Cluster, Leader: in.Leader, Index: in.Index, KnowledgeAgeMS: in.KnowledgeAge.Milliseconds(), CaughtUp: in.CaughtUp,
-		Frozen: in.Frozen, Brake: in.Brake,
-		Nodes:        countNodes(in.Nodes),
-		GPUs:         c.classes(in.Nodes),
-		Fabrics:      c.fabrics(in.Nodes),
-		Replicas:     countReplicas(in.Replicas),
-		IdleReplicas: in.idleReplicas(t),
-		Silent:       in.silent(),
+		Cluster: f.Cluster, Peer: f.Peer, Leader: f.Leader, Index: f.Index, KnowledgeAgeMS: milliseconds(f.KnowledgeAge),
+		ObservedAgeMS: milliseconds(w.Age), CaughtUp: f.CaughtUp, Frozen: f.Frozen, Brake: f.Brake,
+		Nodes: t.nodeCounts(), GPUs: t.classRows(), Fabrics: t.fabrics.counts(),
+		Replicas: wire.ReplicaCounts{
+			Ready: t.states[fleet.Ready], Starting: t.states[fleet.Starting], Draining: t.states[fleet.DrainingDown], Failed: t.states[fleet.Failed],
+		},
+		Models:       wire.ModelCounts{Total: len(t.models), Satisfied: len(t.models) - t.short, Short: t.short},
+		Unplaceable:  t.unplaceable(w.Refusals),
+		IdleReplicas: w.IdleReplicas,
+		Silent:       w.Silent,
 	}
-	s.Models, s.Unplaceable = in.countModels(t)
-	s.Attention = in.attention(t, s)
+	s.Attention = t.attention(f, w)
 	return s
+}
+
+func milliseconds(age time.Duration) int64 {
+	if age < 0 {
+		return -1
+	}
+	return age.Milliseconds()
 }
 
 // ExitCode is how berthctl status ends: 3 when something needs a person, 2 when a model cannot be placed, else 0.
@@ -38,107 +70,96 @@ func ExitCode(s wire.Status) int {
 	}
 }
 
-func countNodes(nodes []*fleet.Node) wire.NodeCounts {
-	c := wire.NodeCounts{Total: len(nodes)}
-	for _, n := range nodes {
-		switch n.State() {
-		case fleet.NodeReady:
-			c.Ready++
-		case fleet.NodeCordoned:
-			c.Cordoned++
-		case fleet.NodeDraining:
-			c.Draining++
-		case fleet.NodeUnreachable:
-			c.Unreachable++
-		}
+func (t *Tally) nodeCounts() wire.NodeCounts {
+	return wire.NodeCounts{
+		Total: len(t.nodes), Ready: t.byState[fleet.NodeReady], Cordoned: t.byState[fleet.NodeCordoned],
+		Draining: t.byState[fleet.NodeDraining], Unreachable: t.byState[fleet.NodeUnreachable],
 	}
-	return c
 }
 
-func countReplicas(replicas []*fleet.Replica) wire.ReplicaCounts {
-	var c wire.ReplicaCounts
-	for _, r := range replicas {
-		switch r.State {
-		case fleet.Ready:
-			c.Ready++
-		case fleet.Starting:
-			c.Starting++
-		case fleet.DrainingDown:
-			c.Draining++
-		case fleet.Failed:
-			c.Failed++
+// unplaceable lists the refused models that lack replicas with nothing starting.
+func (t *Tally) unplaceable(refusals []Refused) []wire.UnplaceableRow {
+	rows := make([]wire.UnplaceableRow, 0)
+	for _, r := range refusals {
+		if m, ok := t.models[r.Model]; ok && t.state(m.row, &r) == modelUnplaceable {
+			rows = append(rows, wire.UnplaceableRow{Model: r.Model, SinceSeconds: r.Since.Seconds(), Reason: r.Reason, WouldHelp: r.WouldHelp})
 		}
 	}
-	return c
+	return rows
 }
 
-// countModels counts each model as satisfied or short; one that is being deleted lacks nothing.
-func (in *Input) countModels(t tally) (wire.ModelCounts, []wire.UnplaceableRow) {
-	counts, rows := wire.ModelCounts{Total: len(in.Models)}, make([]wire.UnplaceableRow, 0)
-	refused := in.refusals()
-	for _, m := range in.Models {
-		if m.Deleting || t.ready[m.Name()] >= m.Spec.Replicas.Min {
-			counts.Satisfied++
-		} else {
-			counts.Short++
-		}
-		if r := refused[m.Name()]; t.state(m, r) == modelUnplaceable {
-			rows = append(rows, wire.UnplaceableRow{
-				Model: m.Name(), SinceSeconds: r.Since.Seconds(), Reason: r.Reason, WouldHelp: r.WouldHelp,
-			})
-		}
-	}
-	return counts, rows
-}
-
-// idleReplicas lists the ready replicas that have been quiet for at least the threshold, the longest first. One whose quiet is unknown is not
+// IdleReplicas lists the ready replicas that have been quiet for at least the threshold, the longest first. One whose quiet is unknown is not
 // listed: silence is never taken for idleness.
-func (in *Input) idleReplicas(t tally) []wire.IdleRow {
+func (t *Tally) IdleReplicas(words iter.Seq2[string, Idle], threshold time.Duration) []wire.IdleRow {
 	rows := make([]wire.IdleRow, 0)
-	for _, r := range in.Replicas {
-		word := in.Idle[r.ID]
-		if r.State != fleet.Ready || t.lost[r.ID] || !word.QuietKnown || word.Quiet < in.Settings.IdleThreshold.Std() {
+	for id, word := range words {
+		r, ok := t.replicas[id]
+		if !ok || r.state != fleet.Ready || r.lost || !word.QuietKnown || word.Quiet < threshold {
 			continue
 		}
 		rows = append(rows, wire.IdleRow{
-			ID: r.ID, Model: r.Model, GPUs: gpus(r),
+			ID: id, Model: r.model, GPUs: r.gpus,
 			IdleSeconds:  seconds(word.Idle, word.IdleKnown),
 			QuietSeconds: seconds(word.Quiet, true),
 			AsOfSeconds:  seconds(word.AsOf, word.AsOfKnown),
 		})
 	}
-	slices.SortStableFunc(rows, func(a, b wire.IdleRow) int {
+	slices.SortFunc(rows, func(a, b wire.IdleRow) int {
 		return cmp.Or(cmp.Compare(b.QuietSeconds, a.QuietSeconds), cmp.Compare(a.ID, b.ID))
 	})
 	return rows
 }
 
-// gpus is how many cards a replica holds, in whole or in part.
-func gpus(r *fleet.Replica) int {
-	n := 0
-	for _, s := range r.Shards {
-		n += len(s.Claims)
+// attention says, a line each, what a person has to look at; what comes first matters most.
+func (t *Tally) attention(f Frame, w Word) []string {
+	lines := frameLines(f, w)
+	for kind := range issueKinds {
+		of := t.issues[kind]
+		switch kind {
+		case agentSilent:
+			of = t.silentAgents(w.Silent.Agents)
+		case routerSilent:
+			of = silentRouters(w.Silent.Routers)
+		}
+		lines = append(lines, kind.lines(of)...)
 	}
-	return n
+	return append(lines, w.Attention...)
 }
 
-// silent names who has not been heard for longer than it should. An observer that has only begun to listen calls nobody silent.
-func (in *Input) silent() wire.Silent {
-	s := wire.Silent{Agents: make([]string, 0), Routers: make([]string, 0)}
-	for _, n := range in.Nodes {
-		age, heard := in.Heartbeats[n.Name]
-		if !heard {
-			age = in.Listening
-		}
-		if age > in.silentAgent() {
-			s.Agents = append(s.Agents, n.Name)
+func frameLines(f Frame, w Word) []string {
+	lines := make([]string, 0)
+	if !f.CaughtUp {
+		lines = append(lines, "this peer has not caught up; what it shows may be old")
+	}
+	switch {
+	case f.Leader == "":
+		lines = append(lines, "no leader is known; nothing can be changed, and idle times are unknown")
+	case !w.Known && w.Age < 0:
+		lines = append(lines, "what the leader observes has not been heard yet; idle times are unknown")
+	case !w.Known:
+		lines = append(lines, fmt.Sprintf("what the leader observes was last heard %s ago; idle times are unknown", w.Age.Round(time.Second)))
+	}
+	if f.Brake != nil {
+		lines = append(lines, "the brake is on: "+*f.Brake)
+	}
+	return lines
+}
+
+// silentAgents leaves out nodes that are unreachable: that says it already.
+func (t *Tally) silentAgents(names []string) []namedIssue {
+	var out []namedIssue
+	for _, name := range names {
+		if t.reaches(name) {
+			out = append(out, namedIssue{name, fmt.Sprintf("node %s: its agent is silent", name)})
 		}
 	}
-	for _, r := range in.Routers {
-		if r.Age > silentRouter {
-			s.Routers = append(s.Routers, r.Report.Router)
-		}
+	return out
+}
+
+func silentRouters(names []string) []namedIssue {
+	var out []namedIssue
+	for _, name := range names {
+		out = append(out, namedIssue{name, fmt.Sprintf("router %s is silent", name)})
 	}
-	slices.Sort(s.Routers)
-	return s
+	return out
 }

@@ -7,7 +7,7 @@ import (
 
 // Models lists the models, as GET models shows them.
 func Models(in Input) []wire.ModelView {
-	t, refused := newTally(&in), in.refusals()
+	t, refused := in.tally(), in.refusals()
 	out := make([]wire.ModelView, 0, len(in.Models))
 	for _, m := range in.Models {
 		r := refused[m.Name()]
@@ -23,12 +23,12 @@ func Models(in Input) []wire.ModelView {
 
 // Replicas lists the replicas, as GET replicas shows them: without their keys.
 func Replicas(in Input) []wire.ReplicaView {
-	t := newTally(&in)
+	t := in.tally()
 	out := make([]wire.ReplicaView, 0, len(in.Replicas))
 	for _, r := range in.Replicas {
 		word := in.Idle[r.ID]
 		v := wire.ReplicaView{
-			Replica: *r, Lost: t.lost[r.ID], AgeSeconds: in.age(r.StateAt),
+			Replica: *r, Lost: t.lost(r.ID), AgeSeconds: in.age(r.StateAt),
 			IdleSeconds:  seconds(word.Idle, word.IdleKnown),
 			QuietSeconds: seconds(word.Quiet, word.QuietKnown),
 			AsOfSeconds:  seconds(word.AsOf, word.AsOfKnown),
@@ -51,16 +51,16 @@ func inFlight(word Idle) int {
 
 // Nodes lists the registered nodes and after them the machines that gossip alone knows, as GET nodes shows them.
 func Nodes(in Input) []wire.NodeView {
-	t, c := newTally(&in), newCards(in.Nodes, in.Replicas)
+	t := in.tally()
 	out := make([]wire.NodeView, 0, len(in.Nodes)+len(in.Discovered))
 	registered := make(map[string]bool, len(in.Nodes))
 	for _, n := range in.Nodes {
 		registered[n.Name] = true
 		age, heard := in.Heartbeats[n.Name]
 		out = append(out, wire.NodeView{
-			Node: *n, State: string(n.State()), Reason: n.AdminReason, FabricName: n.Fabric(),
+			Node: *n, State: string(n.State()), Reason: whyInState(n), FabricName: n.Fabric(),
 			HeartbeatSeconds: seconds(age, heard),
-			GPUsTotal:        len(n.Inventory.GPUs), GPUsFree: c.free(n), Replicas: t.onNode[n.Name],
+			GPUsTotal:        len(n.Inventory.GPUs), GPUsFree: t.nodes[n.Name].free(), Replicas: t.nodes[n.Name].replicas,
 		})
 	}
 	for _, d := range in.Discovered {
@@ -72,6 +72,14 @@ func Nodes(in Input) []wire.NodeView {
 		out = append(out, v)
 	}
 	return out
+}
+
+// whyInState says why a node is in the state that it is in.
+func whyInState(n *fleet.Node) string {
+	if n.Unreachable && n.UnreachableReason != "" {
+		return n.UnreachableReason
+	}
+	return n.AdminReason
 }
 
 // Routers lists the routers with what they last reported, as GET routers shows them.

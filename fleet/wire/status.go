@@ -5,9 +5,11 @@ import "berth/fleet"
 // Status is the whole fleet on one screen: GET status.
 type Status struct {
 	Cluster        string           `json:"cluster"`
+	Peer           string           `json:"peer"`   // that answers
 	Leader         string           `json:"leader"` // empty: none known
 	Index          fleet.Index      `json:"index"`
-	KnowledgeAgeMS int64            `json:"knowledge_age_ms"`
+	KnowledgeAgeMS int64            `json:"knowledge_age_ms"` // of the agreed state; -1: unknown
+	ObservedAgeMS  int64            `json:"observed_age_ms"`  // of what the leader observes, idle times above all; -1: none was heard
 	CaughtUp       bool             `json:"caught_up"`
 	Frozen         *fleet.Freeze    `json:"frozen"`
 	Brake          *string          `json:"brake"`

@@ -123,6 +123,19 @@ func (b *Board) Observed() wire.Observed {
 	return o
 }
 
+// ObservedAge is the age of what Observed gives: 0 at the leader, -1 of a peer that never heard one.
+func (b *Board) ObservedAge() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.term != nil:
+		return 0
+	case !b.word.known:
+		return -1
+	}
+	return b.Clock() - b.word.at
+}
+
 // Events returns the events after that sequence number which are still kept, and a channel that is closed when there are more.
 func (b *Board) Events(since uint64) ([]wire.Event, <-chan struct{}) { return b.ring.since(since) }
 

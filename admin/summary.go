@@ -1,0 +1,182 @@
+package admin
+
+import (
+	"context"
+	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"berth/fleet"
+	"berth/fleet/wire"
+	"berth/fsm"
+	"berth/status"
+)
+
+const (
+	// tallyPace is how long changes are collected before they are counted ahead of the next question.
+	tallyPace = 50 * time.Millisecond
+	// wordPace is how often what the leader observes is read anew while somebody asks, and wordFor how long a reading is used. Ages in it are
+	// given as of its last moment, because what is said to be certain must be no less so when it is read.
+	wordPace = 500 * time.Millisecond
+	wordFor  = time.Second
+	// warmFor is for how long after a question the next one is prepared.
+	warmFor = time.Minute
+)
+
+// summary keeps the status document's parts ready, so that an answer costs what has changed since the last one and not the size of the fleet. It
+// is right without anybody running it, and only slower.
+type summary struct {
+	core  Core
+	board Board
+	asked atomic.Int64 // when somebody asked last, in Unix nanoseconds
+	runs  atomic.Bool  // somebody prepares the parts
+
+	mu      sync.Mutex
+	tally   *status.Tally
+	counted *fsm.State // what the tally has counted
+	reading reading
+}
+
+func newSummary(core Core, board Board) *summary {
+	return &summary{core: core, board: board, tally: status.NewTally(), counted: fsm.New().State()}
+}
+
+// reading is what the leader has observed, as the summary shows it.
+type reading struct {
+	at   time.Time
+	word status.Word
+	idle []byte // word.IdleReplicas as JSON: the one part that grows with what is quiet
+}
+
+// run prepares the parts until the context ends.
+func (s *summary) run(ctx context.Context) error {
+	s.runs.Store(true)
+	defer s.runs.Store(false)
+	tick := time.NewTicker(wordPace)
+	defer tick.Stop()
+	for {
+		changed := s.catchUp(s.core.State()).Watch(fsm.Models, fsm.Nodes, fsm.Replicas)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if time.Since(time.Unix(0, s.asked.Load())) < warmFor {
+				s.read()
+			}
+		case <-changed:
+			sleep(ctx, tallyPace)
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// catchUp counts what has changed up to a state, or leaves a newer one.
+func (s *summary) catchUp(is *fsm.State) *fsm.State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count(is)
+	return s.counted
+}
+
+func (s *summary) count(is *fsm.State) {
+	if !s.counted.Index().Before(is.Index()) {
+		return
+	}
+	var c status.Changes
+	fsm.Diff(s.counted, is, fsm.Changes{
+		Model:   func(old, row *fleet.Model) { c.Models = append(c.Models, present(old, row).Name()) },
+		Node:    func(old, row *fleet.Node) { c.Nodes = append(c.Nodes, present(old, row).Name) },
+		Replica: func(old, row *fleet.Replica) { c.Replicas = append(c.Replicas, present(old, row).ID) },
+	})
+	s.tally.Update(is, c)
+	s.counted = is
+}
+
+func present[T any](old, row *T) *T {
+	if row != nil {
+		return row
+	}
+	return old
+}
+
+// read takes a new reading of what the leader observes. It looks at every replica and so is made ahead of the questions.
+func (s *summary) read() {
+	o, at := s.board.Observed(), time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count(s.core.State())
+	s.reading = s.readingOf(o, at)
+}
+
+func (s *summary) readingOf(o wire.Observed, at time.Time) reading {
+	age := length(o.AgeSeconds)
+	w := status.Word{Known: o.AgeSeconds >= 0 && age <= staleObserved, Age: age, Silent: wire.Silent{Agents: []string{}, Routers: []string{}}, IdleReplicas: []wire.IdleRow{}}
+	for _, r := range o.Refusals {
+		w.Refusals = append(w.Refusals, status.Refused{Refusal: r.Refusal, Since: length(r.SinceSeconds) + max(0, age)})
+	}
+	if w.Known {
+		w.Attention = o.Attention
+		w.Silent.Agents = append(w.Silent.Agents, o.Silent.Agents...)
+		w.Silent.Routers = append(w.Silent.Routers, o.Silent.Routers...)
+		w.IdleReplicas = s.tally.IdleReplicas(words(o.Idle, age+wordFor), s.counted.Settings().IdleThreshold.Std())
+	}
+	return reading{at: at, word: w, idle: encodeRows(w.IdleReplicas)}
+}
+
+// words gives the ledger's rows as status takes them.
+func words(rows []wire.IdleView, held time.Duration) iter.Seq2[string, status.Idle] {
+	return func(yield func(string, status.Idle) bool) {
+		for _, row := range rows {
+			if !yield(row.ID, idleOf(row, held)) {
+				return
+			}
+		}
+	}
+}
+
+// answer makes the document of the newest state, which is none older than what the caller has read.
+func (s *summary) answer() (encoded, fleet.Index) {
+	now := time.Now()
+	s.asked.Store(now.UnixNano())
+	k, state := s.core.Knowledge(), s.core.State()
+	s.mu.Lock()
+	fresh := s.runs.Load() && now.Sub(s.reading.at) < wordFor
+	s.mu.Unlock()
+	if !fresh {
+		s.read()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count(state)
+	r := s.reading
+	if r.word.Age >= 0 {
+		r.word.Age += time.Since(r.at)
+	}
+	if k.Leader == "" {
+		r.word, r.idle = withoutLeader(r.word), []byte("[]")
+	}
+	doc := s.tally.Summarize(frameOf(k, s.core.ID(), s.counted), r.word)
+	return encodeStatus(doc, r.idle), s.counted.Index()
+}
+
+// withoutLeader keeps of a leader's word what stays true when it is gone: what it refused, until another one plans.
+func withoutLeader(w status.Word) status.Word {
+	return status.Word{
+		Age: w.Age, Refusals: w.Refusals, IdleReplicas: []wire.IdleRow{}, Silent: wire.Silent{Agents: []string{}, Routers: []string{}},
+	}
+}
+
+func frameOf(k Knowledge, peer string, s *fsm.State) status.Frame {
+	return status.Frame{
+		Cluster: s.Cluster().ID, Peer: peer, Leader: k.Leader, Index: s.Index(), KnowledgeAge: k.Age, CaughtUp: k.CaughtUp, Frozen: s.Freeze(),
+	}
+}
