@@ -36,16 +36,9 @@ func (m *Machine) State() *State { return m.state.Load() }
 // Apply applies the log entry at an index. A rejection is in the Outcome and is an ordinary answer. An error is not: this peer cannot know what
 // the entry means (damaged, or of a newer release), its state stays as it is, and it must stop before it diverges.
 func (m *Machine) Apply(logIndex uint64, data []byte) (Outcome, error) {
-	e, k, err := open(data)
+	e, k, c, err := understand(data)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("at index %d: %w", logIndex, err)
-	}
-	c, err := k.decode(e.Body)
-	if err != nil {
-		return Outcome{}, fmt.Errorf("at index %d: entry of kind %s: %w", logIndex, e.Kind, err)
-	}
-	if raise, ok := c.(LevelRaise); ok && raise.Level > Level {
-		return Outcome{}, fmt.Errorf("at index %d: the cluster is raised to level %d; this release understands level %d", logIndex, raise.Level, Level)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -56,6 +49,27 @@ func (m *Machine) Apply(logIndex uint64, data []byte) (Outcome, error) {
 	m.state.Store(next)
 	tx.notify(next)
 	return outcome, nil
+}
+
+// Understand says why Apply could not apply an entry, nil if it could.
+func Understand(data []byte) error {
+	_, _, _, err := understand(data)
+	return err
+}
+
+func understand(data []byte) (envelope, kind, Command, error) {
+	e, k, err := open(data)
+	if err != nil {
+		return e, k, nil, err
+	}
+	c, err := k.decode(e.Body)
+	if err != nil {
+		return e, k, nil, fmt.Errorf("entry of kind %s: %w", e.Kind, err)
+	}
+	if raise, ok := c.(LevelRaise); ok && raise.Level > Level {
+		return e, k, nil, fmt.Errorf("the cluster is raised to level %d; this release understands level %d", raise.Level, Level)
+	}
+	return e, k, c, nil
 }
 
 // run answers one command: from memory, or by applying it.
