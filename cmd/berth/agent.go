@@ -66,7 +66,7 @@ func (f *agentFlags) add(c *cobra.Command) {
 	s.StringSliceVar(&f.peerURLs, "peer", nil, "URL of a peer, instead of --join, where this machine may not gossip; repeats")
 	s.StringVar(&f.gossipBind, "gossip-bind", "", "gossip address to listen on (default: a free port on the host of --bind)")
 	s.StringVar(&f.gpus, "gpus", defaultGPUs(), "what measures the cards: nvml, nvidia-smi, file:PATH or none")
-	s.StringVar(&f.engineBind, "engine-bind", "127.0.0.1", "host that the replicas' doors listen on")
+	s.StringVar(&f.engineBind, "engine-bind", "", "host that the replicas' doors listen on (default: the host of --bind)")
 	s.StringVar(&f.ports, "engine-ports", "20000-20999", "ports that doors and engines may take")
 	s.StringSliceVar(&f.modelRoots, "model-roots", nil, "folders that weights may lie in")
 	s.BoolVar(&f.stopEngines, "stop-engines-on-exit", false, "end every engine when the agent ends, for trials")
@@ -93,6 +93,9 @@ func (f *agentFlags) resolve(c *cobra.Command) (agent.Config, roles.Join, error)
 	}
 	if err := peerURLs(f.peerURLs); err != nil {
 		return agent.Config{}, roles.Join{}, err
+	}
+	if f.engineBind == "" {
+		f.engineBind = hostPart(f.bind)
 	}
 	ports, err := agent.ParsePorts(f.ports)
 	if err != nil {

@@ -83,5 +83,5 @@ func introduce(c *cobra.Command, cluster *dev.Cluster, cfg dev.Config) {
 	if urls := cluster.RouterURLs(); len(urls) > 0 {
 		fmt.Fprintf(w, "  curl -N %s/chat/completions -d '{\"model\":\"llama-8b\",\"stream\":true,\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'\n", urls[0])
 	}
-	fmt.Fprintln(w)
+	fmt.Fprintln(w, "\nSeveral peers share this process, so the raft and gossip libraries' own figures are off in /metrics.")
 }

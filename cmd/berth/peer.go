@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"log/slog"
+	"net"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -52,8 +54,8 @@ func peerCmd() *cobra.Command {
 func (f *peerFlags) add(c *cobra.Command) {
 	f.flags(c, "127.0.0.1:7300")
 	s := c.Flags()
-	s.StringVar(&f.raft.Bind, "raft-bind", "127.0.0.1:7301", "raft address to listen on")
-	s.StringVar(&f.gossip.Bind, "gossip-bind", "127.0.0.1:7302", "gossip address to listen on, TCP and UDP")
+	s.StringVar(&f.raft.Bind, "raft-bind", "", "raft address to listen on (default: the host of --bind, port 7301)")
+	s.StringVar(&f.gossip.Bind, "gossip-bind", "", "gossip address to listen on, TCP and UDP (default: the host of --bind, port 7302)")
 	s.IntVar(&f.expect, "bootstrap-expect", 0, "begin a cluster once this many peers see each other; 0 joins one that exists")
 	s.Float64Var(&f.multiplier, "raft-multiplier", 1, "scales raft's timeouts: below 1 for a fast network, above for a slow one")
 }
@@ -62,6 +64,12 @@ func (f *peerFlags) add(c *cobra.Command) {
 func (f *peerFlags) resolve(c *cobra.Command) (peer.Config, error) {
 	if err := f.settings(c); err != nil {
 		return peer.Config{}, err
+	}
+	if f.raft.Bind == "" {
+		f.raft.Bind = net.JoinHostPort(hostPart(f.bind), strconv.Itoa(peer.PortRaft))
+	}
+	if f.gossip.Bind == "" {
+		f.gossip.Bind = net.JoinHostPort(hostPart(f.bind), strconv.Itoa(peer.PortGossip))
 	}
 	cfg := peer.Config{
 		Name: f.name, DataDir: f.dataDir, Join: f.join, BootstrapExpect: f.expect,
