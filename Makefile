@@ -49,6 +49,21 @@ vet: ## gofmt, go vet and staticcheck
 	@$(GO) vet ./...
 	@$(GO) tool staticcheck ./...
 
+MIN ?= 10
+
+.PHONY: sim
+sim: ## random faults against the truth about use, for twice MIN=10 minutes: the ledger alone, then whole clusters
+	$(GO) test ./idle -count=1 -run 'TestNeverQuietLongerThanTrue|TestUnknownHasAnEnd' -v -timeout 0 -sim.faults=$$(( 200000 * $(MIN) ))
+	$(GO) test ./dev -count=1 -run TestAWholeClusterNeverClaimsMoreQuietThanTrue -v -timeout 0 -truth.for=$(MIN)m
+
+.PHONY: mutants
+mutants: ## plant each mistake of integration/mutants alone, and name the test that notices it (ONLY="NAME …" for some)
+	$(GO) run ./integration/mutants/run $(ONLY)
+
+.PHONY: bench-thrash
+bench-thrash: ## five models, room for two, random requests, in virtual time: loads under the planner and under LRU (JSON=FILE for the figures)
+	$(GO) run ./bench/thrash $(if $(JSON),-json $(JSON))
+
 .PHONY: bench
 bench: ## every benchmark once, as ratios side by side where there is something to compare with
 	$(GO) test -run '^$$' -bench . -benchtime 200ms ./...

@@ -22,6 +22,7 @@ type Cluster struct {
 
 	mu       sync.Mutex
 	machines map[string]*box
+	agents   map[string]context.CancelCauseFunc // by machine
 	failed   chan error
 }
 
@@ -36,7 +37,7 @@ type box struct {
 
 // Start starts a cluster. Its owner calls Close.
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
-	c := &Cluster{cfg: cfg, policy: listen.Policy{InsecureNoTLS: cfg.Network != nil}, machines: map[string]*box{}, failed: make(chan error, 1)}
+	c := &Cluster{cfg: cfg, policy: listen.Policy{InsecureNoTLS: cfg.Network != nil}, machines: map[string]*box{}, agents: map[string]context.CancelCauseFunc{}, failed: make(chan error, 1)}
 	c.ctx, c.end = context.WithCancel(ctx)
 	if err := c.choosePorts(); err != nil {
 		c.end()

@@ -2,6 +2,7 @@ package dev
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -74,7 +75,45 @@ func (c *Cluster) node(ctx context.Context, i int) error {
 		Inventory: simulated{gpu.Fixed(name, fmt.Sprintf("fabric-%d", i/max(1, c.cfg.NodesPerFabric)+1), c.cfg.Class, c.cfg.Memory, c.cfg.GPUs)},
 		Drivers:   []agent.Driver{driver}, Maker: shims, Network: network, Policy: c.policy, Logger: c.log(name),
 	}
-	return roles.RunAgent(ctx, cfg, roles.Join{Seeds: c.seeds(), Bind: net.JoinHostPort(host, "0")})
+	for { // the machine and its shims outlive their agent
+		alive, stop := context.WithCancelCause(ctx)
+		c.setAgent(name, stop)
+		err := roles.RunAgent(alive, cfg, roles.Join{Seeds: c.seeds(), Bind: net.JoinHostPort(host, "0")})
+		var down restart
+		if !errors.As(context.Cause(alive), &down) || ctx.Err() != nil {
+			stop(nil)
+			return err
+		}
+		select {
+		case <-time.After(time.Duration(down)):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// restart is why an agent is ended: to be started again after so long.
+type restart time.Duration
+
+func (restart) Error() string { return "the agent is restarted" }
+
+// setAgent keeps what ends a machine's agent.
+func (c *Cluster) setAgent(machine string, stop context.CancelCauseFunc) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.agents[machine] = stop
+}
+
+// RestartAgent ends the agent of a machine and starts it again after so long. Its shims and engines run on.
+func (c *Cluster) RestartAgent(machine string, down time.Duration) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	stop := c.agents[machine]
+	if stop == nil || c.machines[machine] == nil {
+		return fmt.Errorf("no agent runs on %s", machine)
+	}
+	stop(restart(down))
+	return nil
 }
 
 // enginePorts are apart for each node, for nodes that share a machine's loopback.
