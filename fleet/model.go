@@ -145,6 +145,7 @@ type Model struct {
 	Generation uint64    `json:"generation"` // raised when RunHash changes
 	Want       int       `json:"want"`       // replicas wanted now: min, or more after a wake
 	Deleting   bool      `json:"deleting,omitempty"`
+	Paused     bool      `json:"paused,omitempty"` // its rollout goes no further until it is resumed
 	Created    Index     `json:"created"`
 	Changed    Index     `json:"changed"` // of the last change; the value for If-Match
 	CreatedAt  Time      `json:"created_at"`

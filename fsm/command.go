@@ -50,6 +50,12 @@ type ModelScale struct {
 	Replicas int    `json:"replicas"`
 }
 
+// RolloutPause stops a model's rollout where it is, or lets it go on. What is missing is placed all the same.
+type RolloutPause struct {
+	Model  string `json:"model"`
+	Paused bool   `json:"paused"`
+}
+
 // ModelDelete marks a model for removal; its row goes with its last replica.
 type ModelDelete struct {
 	Model   string       `json:"model"`
@@ -154,6 +160,7 @@ func (ServerForget) Kind() string       { return "server.forget" }
 func (LevelRaise) Kind() string         { return "level.raise" }
 func (ModelApply) Kind() string         { return "model.apply" }
 func (ModelScale) Kind() string         { return "model.scale" }
+func (RolloutPause) Kind() string       { return "rollout.pause" }
 func (ModelDelete) Kind() string        { return "model.delete" }
 func (NodeRegister) Kind() string       { return "node.register" }
 func (NodeAdmin) Kind() string          { return "node.admin" }

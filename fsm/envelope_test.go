@@ -103,7 +103,7 @@ func TestEncodeRefusesWhatItCouldNotReadBack(t *testing.T) {
 // TestEveryKindIsKnown guards the table of kinds: each command is decoded to its own type.
 func TestEveryKindIsKnown(t *testing.T) {
 	for _, c := range []Command{
-		ClusterCreate{}, ServerAnnounce{}, ServerForget{}, LevelRaise{}, ModelApply{}, ModelScale{}, ModelDelete{}, NodeRegister{}, NodeAdmin{},
+		ClusterCreate{}, ServerAnnounce{}, ServerForget{}, LevelRaise{}, ModelApply{}, ModelScale{}, RolloutPause{}, ModelDelete{}, NodeRegister{}, NodeAdmin{},
 		NodeDrain{}, NodeDrainEnd{}, NodeLabel{}, NodeForget{}, NodeLiveness{}, PlanApply{}, ReplicaTransitions{}, ReplicaStop{}, ReplicaRestart{},
 		ReplicaFail{}, SettingsSet{}, FreezeSet{}, EpochRaise{},
 	} {

@@ -14,6 +14,7 @@ func modelFields(c *record.Codec, v *fleet.Model) {
 	record.Struct(c, 6, &v.Changed, indexFields)
 	record.Int(c, 7, &v.CreatedAt)
 	record.Int(c, 8, &v.ChangedAt)
+	record.Bool(c, 9, &v.Paused)
 }
 
 // pastSpec is a row of the table of specs: that of a generation which is not the model's present one, but of which a replica still runs.

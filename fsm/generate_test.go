@@ -58,8 +58,10 @@ func (g *generator) modelCommand(s *State) Command {
 	switch p := g.rng.IntN(10); {
 	case p < 6:
 		return ModelApply{Spec: g.spec(name), IfMatch: g.match(s, name)}
-	case p < 8:
+	case p < 7:
 		return ModelScale{Model: name, Replicas: g.rng.IntN(4)}
+	case p < 8:
+		return RolloutPause{Model: name, Paused: g.rng.IntN(2) == 0}
 	default:
 		return ModelDelete{Model: name, IfMatch: g.match(s, name)}
 	}

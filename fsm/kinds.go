@@ -39,6 +39,8 @@ func kindOf(name string) (kind, bool) {
 		return full(1, (*txn).applyModel), true
 	case "model.scale":
 		return full(1, (*txn).scaleModel), true
+	case "rollout.pause":
+		return simple(1, (*txn).pauseRollout), true
 	case "model.delete":
 		return simple(1, (*txn).deleteModel), true
 	case "plan":

@@ -74,6 +74,21 @@ func (tx *txn) scaleModel(c ModelScale) result {
 	return result{generation: tx.respec(old, spec)}
 }
 
+// pauseRollout holds between applies: a new spec of a paused model waits too.
+func (tx *txn) pauseRollout(c RolloutPause) *fleet.Error {
+	old, ok := tx.models.get(c.Model)
+	switch {
+	case !ok || old.Deleting:
+		return noModel(c.Model)
+	case old.Paused == c.Paused:
+		return nil
+	}
+	m := *old
+	m.Paused, m.Changed, m.ChangedAt = c.Paused, tx.at, tx.meta.At
+	tx.putModel(&m)
+	return nil
+}
+
 // deleteModel marks the model; the planner drains its replicas, and the row goes with the last of them.
 func (tx *txn) deleteModel(c ModelDelete) *fleet.Error {
 	old, ok := tx.models.get(c.Model)

@@ -80,6 +80,9 @@ func modelLine(m *fleet.Model) string {
 	if len(m.Spec.Aliases) > 0 {
 		line += ", also " + strings.Join(m.Spec.Aliases, " ")
 	}
+	if m.Paused {
+		line += ", rollout paused"
+	}
 	if m.Deleting {
 		line += ", being deleted"
 	}

@@ -127,6 +127,8 @@ func (s *script) command(l line) Command {
 		return ModelScale{Model: l.word(1), Replicas: l.num("to", 0)}
 	case "delete":
 		return ModelDelete{Model: l.word(1), IfMatch: l.index("match")}
+	case "pause", "resume":
+		return RolloutPause{Model: l.word(1), Paused: l.word(0) == "pause"}
 	}
 	switch c := nodeCommand(l).(type) {
 	case nil:

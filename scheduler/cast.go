@@ -104,7 +104,7 @@ func (c *cast) missing() int { return max(0, c.want-c.present()) }
 // allows. A replica that must move because of its node never waits for surge.
 func (c *cast) toPlace() int {
 	surge := 0
-	if c.old() > 0 {
+	if c.old() > 0 && !c.model.Paused {
 		surge = c.model.Spec.Rollout.MaxSurge
 	}
 	return min(c.successors(), c.want+surge+len(c.movers)-c.present())
@@ -124,7 +124,7 @@ func (c *cast) old() int { return len(c.leaving) - len(c.movers) }
 
 // turn says whether a rollout goes on only if an old replica is drained before its successor is placed: no surge is allowed, and nothing is on its way.
 func (c *cast) turn() bool {
-	return c.old() > 0 && c.successors() > 0 && c.starting() == 0 && len(c.ending) == 0 && c.model.Spec.Rollout.MaxSurge == 0
+	return c.old() > 0 && !c.model.Paused && c.successors() > 0 && c.starting() == 0 && len(c.ending) == 0 && c.model.Spec.Rollout.MaxSurge == 0
 }
 
 // stalled says whether a rollout has stopped because its new replicas keep failing; the old ones are kept.

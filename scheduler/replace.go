@@ -64,11 +64,15 @@ func (p *planner) retire(c *cast) {
 		return
 	}
 	slices.SortStableFunc(c.leaving, p.dispensable)
-	for _, r := range c.leaving[:n] {
-		p.stop(r, p.whyReplaced(c, r))
-		c.movers = slices.DeleteFunc(c.movers, func(m *fleet.Replica) bool { return m == r })
+	goes := slices.Clone(c.leaving)
+	if c.model.Paused {
+		goes = slices.Clone(c.movers)
 	}
-	c.leaving = c.leaving[n:]
+	for _, r := range goes[:min(n, len(goes))] {
+		p.stop(r, p.whyReplaced(c, r))
+		same := func(m *fleet.Replica) bool { return m == r }
+		c.movers, c.leaving = slices.DeleteFunc(c.movers, same), slices.DeleteFunc(c.leaving, same)
+	}
 }
 
 func (p *planner) whyReplaced(c *cast, r *fleet.Replica) string {
@@ -101,7 +105,7 @@ func (p *planner) turnOver(c *cast) {
 // It first makes sure that the successor fits then, that nothing else of this model is on its way, that no new replica has failed, and that no more
 // ready replicas go than max_unavailable allows; at least one may go, because otherwise the rollout would never end.
 func (p *planner) drainFirst(c *cast, f *finder) bool {
-	if c.old() == 0 || len(c.ending) > 0 || c.starting() > 0 || len(c.failed) > 0 {
+	if c.old() == 0 || c.model.Paused || len(c.ending) > 0 || c.starting() > 0 || len(c.failed) > 0 {
 		return false
 	}
 	victims := p.victims(c, f)
