@@ -11,6 +11,7 @@ import (
 	"berth/fleet"
 	"berth/fleet/wire"
 	"berth/internal/listen"
+	"berth/router/access"
 )
 
 // Source is where the routing table comes from: any peer.
@@ -42,6 +43,9 @@ type Config struct {
 	// Clock tells the time since an arbitrary, fixed moment and goes on while the machine is suspended. It is read once a
 	// tick. Default: the kernel's boot-time clock.
 	Clock func() time.Duration
+
+	// Keys says who may send requests, and how many; nil: everybody, any number.
+	Keys *access.File
 
 	Tick    time.Duration // between reports; default 1 s
 	Wait    time.Duration // of a blocking query for the table; default 30 s
@@ -122,6 +126,11 @@ func (c Config) Validate() error {
 	for _, addr := range []string{c.Bind, c.Ops} {
 		if err := c.Policy.Check(addr); err != nil {
 			bad = append(bad, err)
+		}
+	}
+	if c.Keys != nil {
+		if err := c.Keys.Validate(); err != nil {
+			bad = append(bad, fmt.Errorf("API keys: %w", err))
 		}
 	}
 	for name, d := range map[string]time.Duration{"tick": c.Tick, "wait": c.Wait, "drain": c.Drain, "body idle time": c.BodyIdle, "time for tokens to move": c.Hung,

@@ -13,6 +13,7 @@ import (
 	"berth/fleet"
 	"berth/fleet/wire"
 	"berth/internal/listen"
+	"berth/router/access"
 	"berth/router/openai"
 	"berth/router/pool"
 )
@@ -23,6 +24,7 @@ type handler struct {
 	pool      *pool.Pool
 	intake    *intake
 	transport http.RoundTripper
+	gate      *access.Gate // nil: everybody may send anything
 	budget    *budget
 	metrics   *metrics
 	buffers   *buffers
@@ -64,6 +66,12 @@ func (h *handler) carry(w http.ResponseWriter, r *http.Request, rt *route, id st
 	x := &exchange{h: h, w: w, flusher: flusher, r: r, route: rt, id: id, start: time.Now()}
 	h.metrics.begin()
 	defer x.ended()
+	var bad *openai.Error
+	if x.client, bad = h.whose(w, r); bad != nil {
+		x.status = bad.Status
+		h.reject(w, bad)
+		return
+	}
 	wanted, bad := h.intake.read(w, r, rt)
 	if bad != nil {
 		x.fail(bad)
@@ -71,6 +79,12 @@ func (h *handler) carry(w http.ResponseWriter, r *http.Request, rt *route, id st
 	}
 	defer wanted.body.free()
 	x.want = wanted
+	leave, bad := x.enter()
+	if bad != nil {
+		x.fail(bad)
+		return
+	}
+	defer leave()
 	h.budget.deposit()
 	x.run()
 	if x.broken {
@@ -88,6 +102,7 @@ type exchange struct {
 	id      string
 	start   time.Time
 	want    *want
+	client  *access.Client // nil without a file of keys
 	hint    pool.Hint
 
 	status    int           // sent to the client; 0: nothing yet
@@ -101,7 +116,7 @@ type exchange struct {
 
 // run sends the request to one replica after another until one answers or there is no more to try.
 func (x *exchange) run() {
-	x.hint = pool.Hint{Session: x.session(), Arrived: x.start, Stop: listen.Stopping(x.r.Context()), Stream: x.want.stream}
+	x.hint = pool.Hint{Session: x.session(), Key: x.fairKey(), Arrived: x.start, Stop: listen.Stopping(x.r.Context()), Stream: x.want.stream}
 	if x.want.stream {
 		x.hint.Waiting, x.hint.WaitingAfter, x.hint.WaitingEvery = x.keepAlive, x.h.keepAliveAfter, x.h.keepAliveEvery
 	}

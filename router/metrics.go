@@ -19,6 +19,7 @@ type metrics struct {
 	refusals *prometheus.CounterVec
 	reports  *prometheus.CounterVec
 	hung     prometheus.Counter
+	denials  *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer, p *pool.Pool, table func() tableState) *metrics {
@@ -35,9 +36,10 @@ func newMetrics(reg prometheus.Registerer, p *pool.Pool, table func() tableState
 		retries:  counter("retries_total", "Requests sent to another replica after one had failed them, by reason.", "reason"),
 		refusals: counter("door_refusals_total", "Refusals by the doors of replicas, by reason.", "reason"),
 		hung:     prometheus.NewCounter(prometheus.CounterOpts{Name: "berth_router_replicas_hung_total", Help: "Times that a replica was set aside because its tokens did not move."}),
+		denials:  counter("denials_total", "Requests beyond the limits of their key or their model, by the key's name.", "key"),
 		reports:  counter("reports_total", "Reports of use, by result.", "result"),
 	}
-	reg.MustRegister(m.requests, m.seconds, m.first, m.active, m.retries, m.refusals, m.reports, m.hung, &collector{pool: p, table: table, desc: newDescs()})
+	reg.MustRegister(m.requests, m.seconds, m.first, m.active, m.retries, m.refusals, m.reports, m.hung, m.denials, &collector{pool: p, table: table, desc: newDescs()})
 	return m
 }
 

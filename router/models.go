@@ -26,11 +26,19 @@ func (h *handler) models(w http.ResponseWriter, r *http.Request) {
 		wrongMethod(w, r, http.MethodGet).WriteTo(w)
 		return
 	}
+	client, bad := h.whose(w, r)
+	if bad != nil {
+		bad.WriteTo(w)
+		return
+	}
 	list, ok := h.modelList()
 	if !ok {
 		(&openai.Error{Status: http.StatusServiceUnavailable, Code: "model_not_ready", RetryAfter: time.Second,
 			Message: "this router has no routing table yet"}).WriteTo(w)
 		return
+	}
+	if client != nil {
+		list = slices.DeleteFunc(list, func(m modelObject) bool { return !client.May(m.Root) })
 	}
 	id, one := strings.CutPrefix(r.URL.Path, "/v1/models/")
 	if !one || id == "" {

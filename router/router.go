@@ -17,6 +17,7 @@ import (
 	"berth/internal/ops"
 	"berth/internal/release"
 	"berth/internal/run"
+	"berth/router/access"
 	"berth/router/pool"
 )
 
@@ -66,8 +67,12 @@ func New(c Config) (*Router, error) {
 }
 
 func newHandler(c Config, p *pool.Pool, transport http.RoundTripper, m *metrics) *handler {
+	var gate *access.Gate
+	if c.Keys != nil {
+		gate = access.New(*c.Keys)
+	}
 	return &handler{
-		routes: routes(), pool: p, transport: transport, budget: newBudget(), metrics: m, log: c.Logger, buffers: new(buffers),
+		routes: routes(), pool: p, gate: gate, transport: transport, budget: newBudget(), metrics: m, log: c.Logger, buffers: new(buffers),
 		intake:         &intake{max: c.MaxBody, keep: c.KeepBody, idle: c.BodyIdle, memory: memory{limit: c.BodyMemory}},
 		keepAliveAfter: c.KeepAliveAfter, keepAliveEvery: c.KeepAliveEvery, forwardCredentials: c.ForwardAuthorization,
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"berth/internal/listen"
 	"berth/roles"
 	"berth/router"
+	"berth/router/access"
 )
 
 type routerFlags struct {
@@ -19,6 +21,7 @@ type routerFlags struct {
 	gossipBind string
 	opsBind    string
 	drain      time.Duration
+	keys       string
 }
 
 func routerCmd() *cobra.Command {
@@ -49,6 +52,7 @@ func (f *routerFlags) add(c *cobra.Command) {
 	s.StringSliceVar(&f.peerURLs, "peer", nil, "URL of a peer, instead of --join, where this machine may not gossip; repeats")
 	s.StringVar(&f.gossipBind, "gossip-bind", "", "gossip address to listen on (default: a free port on the host of --bind)")
 	s.DurationVar(&f.drain, "drain", 30*time.Second, "what requests in flight may have when the router ends")
+	s.StringVar(&f.keys, "api-keys", "", "file of API keys, by their hashes, and of limits; without it everybody may send anything")
 }
 
 func (f *routerFlags) resolve(c *cobra.Command) (router.Config, roles.Join, error) {
@@ -61,6 +65,13 @@ func (f *routerFlags) resolve(c *cobra.Command) (router.Config, roles.Join, erro
 	cfg := router.Config{
 		Name: f.name, DataDir: f.dataDir, Bind: f.bind, Ops: f.opsBind, Advertise: f.advertised(f.bind), AdvertiseOps: hostOf(f.advertise, f.opsBind),
 		Network: listen.System, Policy: f.policy(), Drain: f.drain,
+	}
+	if f.keys != "" {
+		keys, err := access.Read(f.keys)
+		if err != nil {
+			return cfg, roles.Join{}, usageError{fmt.Errorf("--api-keys: %w", err)}
+		}
+		cfg.Keys = &keys
 	}
 	join := roles.Join{Seeds: f.join, PeerURLs: f.peerURLs, Bind: f.gossipBind, Advertise: hostOf(f.advertise, f.gossipBind)}
 	if join.Bind == "" {

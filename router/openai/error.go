@@ -67,7 +67,7 @@ func (e *Error) WriteTo(w http.ResponseWriter) {
 // SetRetryAfter says when to come again, in whole seconds for everybody and in milliseconds for OpenAI's clients.
 func SetRetryAfter(h http.Header, d time.Duration) {
 	h.Set("Retry-After", strconv.Itoa(int(math.Ceil(d.Seconds()))))
-	h.Set("Retry-After-Ms", strconv.FormatInt(d.Milliseconds(), 10))
+	h.Set("Retry-After-Ms", strconv.FormatInt(int64(math.Ceil(d.Seconds()*1000)), 10)) // too early would be refused again
 }
 
 // TypeOf returns the usual type of an error with that status.

@@ -73,6 +73,19 @@ func (p *Pool) Table() (wire.Table, bool) {
 	return v.table, true
 }
 
+// Name returns the name of the model that a name or an alias stands for; false if there is none.
+func (p *Pool) Name(nameOrAlias string) (string, bool) {
+	v := p.view.Load()
+	if v == nil {
+		return "", false
+	}
+	m, ok := v.models[nameOrAlias]
+	if !ok {
+		return "", false
+	}
+	return m.name, true
+}
+
 // model is one model: its row of the table, its replicas, and who waits for one.
 type model struct {
 	pool *Pool
