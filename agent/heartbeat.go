@@ -54,6 +54,7 @@ func (p *pulse) run(ctx context.Context) error {
 }
 
 // beat sends one heartbeat. The stamp is noted before any door is asked: a reading proves nothing later than that.
+// (DESIGN §8, rule 6.)
 func (p *pulse) beat(ctx context.Context) {
 	noted := p.stamp
 	p.seq++

@@ -29,6 +29,7 @@ func (tx *txn) applyTransitions(c ReplicaTransitions) result {
 }
 
 // transition checks that a report answers the newest order of the shard that it speaks for, and then takes it in.
+// (DESIGN §8, rule 10: an answer to an older order is refused.)
 func (tx *txn) transition(node string, t wire.Transition) *fleet.Error {
 	old, ok := tx.replicas.get(t.Replica)
 	switch {
@@ -139,6 +140,7 @@ func (tx *txn) exited(r *fleet.Replica, t wire.Transition) {
 }
 
 // shut says that rank 0 takes nothing more and has nothing in flight: the other ranks may end.
+// (DESIGN §8, rule 12.)
 func shut(r *fleet.Replica, t wire.Transition) *fleet.Error {
 	if t.Rank != 0 || r.Drain == nil {
 		return fleet.Errorf(fleet.Conflict, "the replica %s is %s; nothing has ordered its door to shut", r.ID, r.State)
@@ -156,6 +158,7 @@ func shutDoor(r *fleet.Replica) {
 
 // withdrawn ends a conditional drain: somebody knocked at the door since the reading that the verdict rested on. The order keeps its index,
 // which the agent goes on answering, and is one to run again.
+// (DESIGN §8, rule 11.)
 func (tx *txn) withdrawn(r *fleet.Replica, t wire.Transition) *fleet.Error {
 	if t.Rank != 0 || r.State != fleet.DrainingDown || r.Drain.Mark == nil || r.Drain.DoorShut {
 		return fleet.Errorf(fleet.Conflict, "the replica %s is not in a conditional drain whose door is open", r.ID)

@@ -16,6 +16,7 @@ const margin = 0.999
 // moment places an age in seconds, as it arrived at now, on the leader's clock. It is false for what cannot be an age:
 // negative (a time in the future), not a number, infinite, or older than any machine. That counts as used on arrival, since
 // whoever sent it knew of some use.
+// An age counts from its arrival (DESIGN §8, rule 4); the margin is of rule 7.
 func moment(now time.Duration, age float64) (time.Duration, bool) {
 	if !(age >= 0 && age <= maxAge) { // written so that NaN fails
 		return now, false

@@ -80,6 +80,7 @@ const (
 
 // quiet applies the rule: as_of less the newest of every use and of the engine's becoming ready. Only the door can say it, so without
 // a fresh and proven word of the door nothing is certain, whatever routers say or leave unsaid.
+// (DESIGN §8, rules 7 and 8: what nobody ever asked for is quiet since its engine became ready.)
 func (r *replica) quiet(now, fresh time.Duration) (quiet, asOf time.Duration, why string) {
 	switch d := &r.door; {
 	case !d.heard:

@@ -67,6 +67,7 @@ func (l *Ledger) reading(now time.Duration, rd *wire.Reading, p *problems) {
 
 // precedes says whether a reading is newer than the door's known word. Shim numbers are counters on the node's disk, engine starts and
 // reading numbers count within the shim; late, duplicate and re-ordered readings are dropped by them.
+// (DESIGN §8, rule 4.)
 func (d *door) precedes(rd *wire.Reading) bool {
 	return !d.heard || cmp.Or(
 		cmp.Compare(rd.Shim, d.mark.Shim),
@@ -101,6 +102,7 @@ func (d *door) date(now time.Duration, rd *wire.Reading, p *problems) {
 
 // proven gives the moment up to which a reading is proof: its stamp, if this leader made it in this term. The stamps of others say
 // nothing here, because only the leader that made one can place it on a clock.
+// (DESIGN §8, rule 6.)
 func (l *Ledger) proven(now time.Duration, rd *wire.Reading, d *door, p *problems) time.Duration {
 	if rd.Stamp == nil || rd.Stamp.Term != l.term || rd.Stamp.Leader != l.leader {
 		return never

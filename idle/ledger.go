@@ -56,6 +56,7 @@ func New(leader string, term uint64) *Ledger {
 // SetInterval tells the ledger H, the interval that agents are told (see Interval). A stamp takes at most a tick to reach a
 // follower, H to be used by an agent, a tick to come back, and stands for H until the next one: 2 H + 2 ticks, and one
 // more for the network.
+// (DESIGN §8, rule 7.)
 func (l *Ledger) SetInterval(h time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

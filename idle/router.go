@@ -62,6 +62,7 @@ func (l *Ledger) Report(now time.Duration, r wire.Report) (wire.ReportAnswer, []
 
 // newer orders the reports of one router by (boot, sequence); what is not newer is dropped, whether it is late, a duplicate, or
 // from an earlier life. Boots are counters on disk, so the order holds over restarts.
+// (DESIGN §8, rule 4.)
 func newer(r, than wire.Report) bool {
 	return cmp.Or(cmp.Compare(r.Boot, than.Boot), cmp.Compare(r.Seq, than.Seq)) > 0
 }
@@ -83,6 +84,7 @@ func (k *router) stale(answer wire.ReportAnswer, r wire.Report, p *problems) wir
 
 // use merges one entry. A count in flight means "used on arrival", however long ago the request began; it never stands, so a
 // router that dies with requests in flight leaves no replica in use for ever.
+// (DESIGN §8, rules 3 and 4.)
 func (l *Ledger) use(now time.Duration, id string, u wire.Use, p *problems) {
 	if !validID(id) {
 		p.add(id, "not the id of a replica; the entry was ignored")

@@ -9,6 +9,7 @@ import (
 
 // bootTime reads CLOCK_BOOTTIME, which goes on while the machine is suspended: a replica does not stay in use because
 // the router slept.
+// (DESIGN §8, rule 9.)
 func bootTime() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {

@@ -78,6 +78,7 @@ func (r *reporter) report(ctx context.Context) error {
 }
 
 // next makes the next report.
+// One report a tick: what changed, what is in flight, and all when it is asked for; ages only (DESIGN §8, rule 3).
 func (r *reporter) next() wire.Report {
 	r.seq++
 	next := r.base

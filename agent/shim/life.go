@@ -88,6 +88,7 @@ func (l *life) take() {
 }
 
 // stopDecided says that nothing is to run. A rank above 0 leaves the decision on a condition to rank 0's door.
+// (DESIGN §8, rule 12.)
 func (l *life) stopDecided() bool {
 	o := l.order
 	if o.Action != wire.ActionStop || o.ID == l.withdrawn {

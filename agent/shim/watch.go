@@ -183,6 +183,7 @@ func (w *watch) obey() (ending, bool) {
 }
 
 // drain begins a stop, or changes the one under way, by this shim's own clock.
+// (DESIGN §8, rule 10.)
 func (w *watch) drain(d fleet.Drain) {
 	w.draining = true
 	w.announce(Draining)
@@ -217,6 +218,7 @@ func (w *watch) shut() {
 }
 
 // undrain takes a stop back: the engine was not signalled yet, so nothing is lost.
+// (DESIGN §8, rule 10.)
 func (w *watch) undrain() {
 	w.draining = false
 	w.stopDrain()

@@ -74,6 +74,7 @@ const (
 // choose returns a replica for a request, or why there is none and, if that passes by itself, when. It prefers replicas
 // that are neither lost nor being unloaded; then one that is being unloaded, if no other could take requests at all;
 // then a lost one. The model's lock is held.
+// (DESIGN §8, rule 11, and §9.)
 func (m *model) choose(hint *Hint) (*replica, lack, time.Time) {
 	var now time.Time
 	if m.troubled > 0 {

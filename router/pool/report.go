@@ -10,6 +10,7 @@ import (
 // Uses returns what was used at or after a moment of the pool's clock, and all that is in flight; with all, everything
 // that was ever used. What was never used has no entry. now is a moment before the first look: a use that is not in
 // this answer is at or after it.
+// A replica that this process has not served has no entry; there is no zero that could stand for it (DESIGN §8, rule 2).
 func (p *Pool) Uses(after time.Duration, all bool) (now time.Duration, uses map[string]wire.Use) {
 	p.clock.look()
 	now, uses = p.clock.now(), make(map[string]wire.Use)

@@ -46,6 +46,7 @@ func NewGate(shim uint64, clock Clock) *Gate { return &Gate{shim: shim, clock: c
 
 // Admit lets one request in or says why not. Every admitted request ends its use by calling done; calling it again
 // changes nothing.
+// A use is counted here, under the lock that admits it, until done (DESIGN §8, rule 5).
 func (g *Gate) Admit() (done func(), why Refusal) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -109,6 +110,7 @@ func (g *Gate) Shut() {
 // TryShut shuts the gate if mark is still its own and nothing is in flight, in one step under the admitting lock: no
 // request can come between the comparison and the shutting. Otherwise nothing happens. A gate that is not open has
 // turned somebody away perhaps, without counting it, so it is not shut either.
+// (DESIGN §8, rule 11.)
 func (g *Gate) TryShut(mark fleet.Mark) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -35,6 +35,7 @@ var below = []struct {
 
 // classify decides by the decoded path, which is what engines route by. A path that is not in its clean form is
 // refused rather than cleaned: door and engine could read it differently.
+// What is a use and what only looks is of DESIGN §8, rule 5.
 func classify(r *http.Request) class {
 	p := r.URL.Path
 	if p == "" || p[0] != '/' || path.Clean(p) != p || strings.ContainsAny(p, "\\\x00") {

@@ -132,6 +132,7 @@ func (m *member) prepare(ctx context.Context) (net.Listener, error) {
 }
 
 // bootClock goes on while the machine is suspended.
+// (DESIGN §8, rule 9.)
 func bootClock() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
