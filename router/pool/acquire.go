@@ -78,6 +78,7 @@ func unknown(name string) *Refusal {
 }
 
 // take counts a request on the replica, now. The model's lock is held.
+// Here and in Release a use gets its time (DESIGN §8, rule 1).
 func (m *model) take(r *replica, hint *Hint) Lease {
 	r.inFlight++
 	r.used = stamp{at: m.pool.clock.now(), known: true}
