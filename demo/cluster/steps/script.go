@@ -25,6 +25,7 @@ type script struct {
 	struck time.Time   // when a process was last killed
 	use    window      // when router-1 was used
 	used   []string    // replicas that router-1 sent requests to
+	boot   uint64      // of router-1 since it was restarted
 }
 
 func (s *script) steps() []stage.Step {
