@@ -29,12 +29,12 @@ type workload struct {
 	capacity int
 }
 
-func newWorkload(dir, trace string) (*workload, error) {
+func newWorkload(dir, trace string, memory bool) (*workload, error) {
 	machines, err := readMachines(dir)
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := readTasks(dir, trace)
+	tasks, err := readTasks(dir, trace, memory)
 	if err != nil {
 		return nil, err
 	}

@@ -103,7 +103,8 @@ func readMachines(dir string) ([]machine, error) {
 	return out, nil
 }
 
-func readTasks(dir, trace string) ([]task, error) {
+// readTasks reads the tasks of a trace; without memory they ask for none.
+func readTasks(dir, trace string, memory bool) ([]task, error) {
 	t, err := read(filepath.Join(dir, "openb_pod_list_"+trace+".csv"))
 	if err != nil {
 		return nil, err
@@ -113,6 +114,9 @@ func readTasks(dir, trace string) ([]task, error) {
 		k := task{spec: t.text(row, "gpu_spec")}
 		if err := t.numbers(row, map[string]*int{"cpu_milli": &k.cpu, "memory_mib": &k.memory, "num_gpu": &k.gpus, "gpu_milli": &k.milli}); err != nil {
 			return nil, err
+		}
+		if !memory {
+			k.memory = 0
 		}
 		out = append(out, k)
 	}
