@@ -48,6 +48,7 @@ func peerCmd() *cobra.Command {
 		},
 	}
 	f.add(c)
+	c.AddCommand(recoverCmd())
 	return c
 }
 

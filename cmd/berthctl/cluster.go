@@ -109,7 +109,7 @@ func (a *app) peerShow(ctx context.Context, c *client.Client, args []string) err
 func (a *app) snapshotCmd() *cobra.Command {
 	c := &cobra.Command{Use: "snapshot", Short: "save, restore, inspect or verify the whole state"}
 	c.AddCommand(a.snapshotSave(), a.snapshotRestore(),
-		a.snapshotCheck("inspect", "what a snapshot file holds"), a.snapshotCheck("verify", "check a snapshot file whole, changing nothing"))
+		a.snapshotInspect(), a.snapshotVerify())
 	return c
 }
 
@@ -189,8 +189,8 @@ func (a *app) snapshotRestore() *cobra.Command {
 	return c
 }
 
-func (a *app) snapshotCheck(verb, about string) *cobra.Command {
-	return &cobra.Command{Use: verb + " FILE", Short: about, Args: cobra.ExactArgs(1), RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+func (a *app) snapshotVerify() *cobra.Command {
+	return &cobra.Command{Use: "verify FILE", Short: "have a peer check a snapshot file whole, changing nothing", Args: cobra.ExactArgs(1), RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
 		f, err := os.Open(args[0])
 		if err != nil {
 			return err

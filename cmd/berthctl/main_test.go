@@ -191,6 +191,10 @@ func TestASnapshotIsSavedVerifiedAndRestored(t *testing.T) {
 			t.Errorf("the file holds secrets: %v %v", info.Mode(), err)
 		}
 		x.at(0, "snapshot", "verify", file)
+		alone := terminal{x.t, x.http, "192.0.2.99:7300"} // no peer answers there
+		if out, _ := alone.at(0, "snapshot", "inspect", file); !strings.Contains(out, "3 peers") {
+			t.Errorf("inspect:\n%s", out)
+		}
 		x.at(0, "model", "delete", "llama-8b", "--yes")
 		time.Sleep(10 * time.Second)
 		x.at(exitError, "model", "show", "llama-8b")
@@ -205,6 +209,7 @@ func TestASnapshotIsSavedVerifiedAndRestored(t *testing.T) {
 		data[len(data)/2] ^= 1
 		write(t, file, string(data))
 		x.at(exitError, "snapshot", "verify", file)
+		alone.at(exitError, "snapshot", "inspect", file)
 		x.at(exitError, "snapshot", "restore", file, "--yes")
 		x.at(0, "model", "show", "llama-8b")
 	})
