@@ -14,12 +14,9 @@ import (
 
 // notYet lists the fields that this release keeps, checks and shows, but gives no effect yet.
 var notYet = map[string]string{
-	"idle.unload_after":  "kept; replicas are not unloaded by themselves yet",
-	"idle.min_residence": "kept; nothing is evicted yet",
-	"replicas.max":       "bounds scale and wake; there is no autoscaling",
-	"pin":                "kept; nothing is evicted or preempted yet",
-	"priority":           "orders who is placed first; nothing is preempted yet",
-	"serve.policy":       "kept; every policy routes to the least loaded replica yet",
+	"replicas.max": "bounds scale and wake; there is no autoscaling",
+	"priority":     "orders who is placed first and who makes room for a woken model; nothing that is wanted is preempted yet",
+	"serve.policy": "kept; every policy routes to the least loaded replica yet",
 }
 
 func (a *app) printModel(m wire.ModelView) {
