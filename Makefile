@@ -69,10 +69,11 @@ bench: ## every benchmark once, as ratios side by side where there is something 
 	$(GO) test -run '^$$' -bench . -benchtime 200ms ./...
 
 .PHONY: deps
-deps: ## install what optional checks need: gcc, Node, npm (Debian's packages, as root) and the packages of demo/llamacpp
+deps: ## install what optional checks need: gcc, Node, npm (Debian's packages, as root), the packages of demo/llamacpp, and OpenAI's client for Node
 	@command -v gcc >/dev/null || { apt-get update -q && apt-get install -qy gcc libc6-dev; }
 	@command -v npm >/dev/null || { apt-get update -q && apt-get install -qy nodejs npm; }
 	@test -d demo/llamacpp/node_modules || (cd demo/llamacpp && npm install --no-fund --no-audit)
+	@test -d router/testdata/openai-node/node_modules || (cd router/testdata/openai-node && npm install --no-fund --no-audit)
 
 .PHONY: bench-openb
 bench-openb: ## how much of a real GPU cluster the planner fills, beside Random, BestFit and FGD (BERTH_DATA=DIR, JSON=FILE)
@@ -93,4 +94,4 @@ fuzz: ## thirty seconds of each fuzz target
 
 .PHONY: clean
 clean: ## remove what was built
-	rm -rf bin demo/llamacpp/node_modules
+	rm -rf bin demo/llamacpp/node_modules router/testdata/openai-node/node_modules
