@@ -70,4 +70,6 @@ type Planner interface {
 	Fits(spec fleet.ModelSpec) error
 	ExplainModel(name string) (fleet.Refusal, error)
 	ExplainNode(name string) (string, error)
+	// Rollout says where a model's rollout stands; false when there is no such model.
+	Rollout(model string) (wire.RolloutView, bool)
 }

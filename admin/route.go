@@ -55,7 +55,7 @@ func (r route) name() string { return r.method + " " + r.path }
 // routes is the whole API, in the order in which it is matched: more special paths first.
 func routes() []route {
 	var all []route
-	for _, part := range [][]route{statusRoutes(), modelRoutes(), replicaRoutes(), nodeRoutes(), memberRoutes(), settingRoutes(), agentRoutes(), routerRoutes()} {
+	for _, part := range [][]route{statusRoutes(), modelRoutes(), rolloutRoutes(), replicaRoutes(), nodeRoutes(), memberRoutes(), settingRoutes(), agentRoutes(), routerRoutes()} {
 		all = append(all, part...)
 	}
 	return all

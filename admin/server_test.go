@@ -84,7 +84,10 @@ func (p *peer) Fits(fleet.ModelSpec) error                   { return p.fits }
 func (p *peer) ExplainModel(name string) (fleet.Refusal, error) {
 	return fleet.Refusal{Model: name}, nil
 }
-func (p *peer) ExplainNode(string) (string, error)               { return "nothing", nil }
+func (p *peer) ExplainNode(string) (string, error) { return "nothing", nil }
+func (p *peer) Rollout(model string) (wire.RolloutView, bool) {
+	return wire.RolloutView{Model: model, Generation: 2, State: "going"}, true
+}
 func (p *peer) Peers() []wire.PeerView                           { return []wire.PeerView{{ID: "p1"}} }
 func (p *peer) AddPeer(context.Context, fleet.Server) error      { return nil }
 func (p *peer) RemovePeer(context.Context, string) error         { return nil }

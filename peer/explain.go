@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/fleet"
+	"berth/fleet/wire"
 	"berth/fsm"
 	"berth/peer/board"
 	"berth/scheduler"
@@ -63,33 +64,26 @@ func applied(models []*fleet.Model, spec fleet.ModelSpec) []*fleet.Model {
 	return out
 }
 
-// Fits implements admin.Planner. It plans one replica into the fleet as it would be with every node ready, every card healthy and nothing
-// running. Where there are no nodes yet, nothing can be said, and the model is accepted.
+// Fits implements admin.Planner. Where there are no nodes yet, nothing can be said, and the model is accepted.
 func (e *explainer) Fits(spec fleet.ModelSpec) error {
-	s := scheduler.Snapshot{Settings: e.state().Settings(), Models: []*fleet.Model{{Spec: spec, Generation: 1, Want: 1}}}
-	for n := range e.state().Nodes() {
-		s.Nodes = append(s.Nodes, pristine(n))
-	}
-	if len(s.Nodes) == 0 || spec.Replicas.Max == 0 {
+	if spec.Replicas.Max == 0 {
 		return nil
 	}
-	plan := scheduler.Plan(s)
-	if len(plan.Refusals) == 0 {
-		return nil
+	err := scheduler.Fits(spec, slices.Collect(e.state().Nodes()))
+	if f := fleet.AsError(err); err != nil {
+		hint := "or accept it as it is with --allow-unplaceable"
+		if f.Hint != "" {
+			hint = f.Hint + "; " + hint
+		}
+		return f.WithHint("%s", hint)
 	}
-	return fleet.Errorf(fleet.Unplaceable, "no registered node could ever hold %s: %s", spec.Name, plan.Refusals[0].Reason).
-		WithHint("change its placement, or accept it as it is with --allow-unplaceable")
+	return nil
 }
 
-// pristine is a node at its best.
-func pristine(n *fleet.Node) *fleet.Node {
-	best := *n
-	best.Admin, best.Unreachable, best.Drain, best.Unmanaged = fleet.Schedulable, false, nil, nil
-	best.Inventory.GPUs = slices.Clone(n.Inventory.GPUs)
-	for i := range best.Inventory.GPUs {
-		best.Inventory.GPUs[i].Health, best.Inventory.GPUs[i].Foreign = fleet.Healthy, false
-	}
-	return &best
+// Rollout implements admin.Planner.
+func (e *explainer) Rollout(model string) (wire.RolloutView, bool) {
+	v, ok := scheduler.Rollout(e.snapshot(), model)
+	return wire.RolloutView(v), ok
 }
 
 // ExplainModel implements admin.Planner. The leader's own refusal knows of back-off, so it goes first.

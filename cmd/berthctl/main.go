@@ -124,7 +124,7 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w\n  see %s --help", err, c.CommandPath())}
 	})
-	root.AddCommand(a.statusCmd(), a.eventsCmd(), a.modelsCmd(), a.modelCmd(), a.replicasCmd(), a.replicaCmd(), a.nodesCmd(), a.nodeCmd(),
+	root.AddCommand(a.statusCmd(), a.eventsCmd(), a.modelsCmd(), a.modelCmd(), a.rolloutCmd(), a.replicasCmd(), a.replicaCmd(), a.nodesCmd(), a.nodeCmd(),
 		a.routersCmd(), a.routerCmd(), a.peersCmd(), a.peerCmd(), a.snapshotCmd(), a.freezeCmd(), a.thawCmd(), a.settingsCmd(), a.idleCmd(), a.versionCmd())
 	strictGroups(root)
 	return root
