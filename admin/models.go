@@ -88,11 +88,16 @@ func scaleModel(s *Server, q *request) (any, error) {
 	if body.Replicas == nil || *body.Replicas < 0 {
 		return nil, fleet.Errorf(fleet.BadRequest, "replicas must be a whole number of at least 0")
 	}
-	m, err := findModel(s.Core.State(), q.vars["model"])
-	if err != nil {
-		return nil, err
+	return applied(q.propose(fsm.ModelScale{Model: modelName(s.Core.State(), q.vars["model"]), Replicas: *body.Replicas}))
+}
+
+// modelName resolves an alias. That there is no such model is for the state machine to say: a write that is repeated, after the first attempt has
+// done it, must get the first answer, and only the state machine remembers that.
+func modelName(state *fsm.State, name string) string {
+	if m, ok := state.ModelByAlias(name); ok {
+		return m.Name()
 	}
-	return applied(q.propose(fsm.ModelScale{Model: m.Name(), Replicas: *body.Replicas}))
+	return name
 }
 
 func deleteModel(s *Server, q *request) (any, error) {
@@ -100,11 +105,7 @@ func deleteModel(s *Server, q *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := findModel(s.Core.State(), q.vars["model"])
-	if err != nil {
-		return nil, err
-	}
-	return applied(q.propose(fsm.ModelDelete{Model: m.Name(), IfMatch: match}))
+	return applied(q.propose(fsm.ModelDelete{Model: modelName(s.Core.State(), q.vars["model"]), IfMatch: match}))
 }
 
 func dryRun(s *Server, q *request) (any, error) {

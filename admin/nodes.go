@@ -84,9 +84,9 @@ func labelNode(s *Server, q *request) (any, error) {
 // forgetNode refuses while the node's agent answers or a replica is there: forgetting says that the machine holds nothing any more.
 func forgetNode(s *Server, q *request) (any, error) {
 	name, state := q.vars["node"], s.Core.State()
-	n, err := findNode(state, name)
-	if err != nil {
-		return nil, err
+	n, ok := state.Node(name)
+	if !ok { // perhaps a repeat of what was done: the state machine knows
+		return applied(q.propose(fsm.NodeForget{Node: name}))
 	}
 	if age, heard := s.Board.Observed().Nodes[name]; heard && age < state.Settings().NodeGrace.Std().Seconds() && !n.Unreachable {
 		return nil, fleet.Errorf(fleet.Conflict, "the agent of node %s answers", name).WithHint("stop it first; forget is for a machine that is gone")

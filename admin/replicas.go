@@ -80,18 +80,12 @@ func stopReplica(s *Server, q *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := findReplica(s.Core.State(), q.vars["id"]); err != nil {
-		return nil, err
-	}
 	return applied(q.propose(fsm.ReplicaStop{Replica: q.vars["id"], Reason: orWord(why, "asked for")}))
 }
 
 func restartReplica(s *Server, q *request) (any, error) {
 	why, err := q.reason()
 	if err != nil {
-		return nil, err
-	}
-	if _, err := findReplica(s.Core.State(), q.vars["id"]); err != nil {
 		return nil, err
 	}
 	return applied(q.propose(fsm.ReplicaRestart{Replica: q.vars["id"], Reason: orWord(why, "asked for")}))

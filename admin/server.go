@@ -154,12 +154,12 @@ func (s *Server) run(w http.ResponseWriter, q *request) {
 	}
 	v, err := q.route.handle(s, q)
 	s.freshness(w, s.Core.Knowledge())
+	if q.index != nil { // also for a refusal: what is not there was not there at that index
+		w.Header().Set(wire.HeaderIndex, q.index.String())
+	}
 	if err != nil {
 		s.fail(w, err)
 		return
-	}
-	if q.index != nil {
-		w.Header().Set(wire.HeaderIndex, q.index.String())
 	}
 	s.write(w, http.StatusOK, v)
 }

@@ -36,6 +36,7 @@ type Node struct {
 
 	ctx    context.Context // ends when the node does, for whatever reason
 	cancel context.CancelFunc
+	ended  chan struct{} // closed when raft itself has ended
 
 	mu     sync.Mutex
 	closed bool
@@ -51,7 +52,7 @@ func Open(c Config) (*Node, error) {
 		return nil, fmt.Errorf("peer configuration: %w", err)
 	}
 	c.Timings = c.Timings.withDefaults()
-	n := &Node{cfg: c, leadership: newLeadership(), ledger: new(ledger)}
+	n := &Node{cfg: c, leadership: newLeadership(), ledger: new(ledger), ended: make(chan struct{})}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	if err := n.open(); err != nil {
 		return nil, errors.Join(err, n.Close())
@@ -97,7 +98,9 @@ func (n *Node) settleIdentity() error {
 
 func (n *Node) startRaft() error {
 	notify := make(chan bool)
-	if !n.spawn(func() { n.leadership.drain(notify, n.ctx.Done()) }) {
+	// The channel is drained for as long as raft lives, also while this node ends: a raft that waits to say that it lost its leadership answers
+	// nobody meanwhile, and is then told to end with questions in its queue that it never answers.
+	if !n.spawn(func() { n.leadership.drain(notify, n.ended) }) {
 		return raft.ErrRaftShutdown
 	}
 	cache, err := raft.NewLogCache(logCacheEntries, n.store)
@@ -195,6 +198,7 @@ func (n *Node) shutdown() {
 		_ = n.raft.Shutdown().Error()
 		_ = n.trans.Close() // raft forgets it when it ends by itself, as a leader that was removed does
 	}
+	close(n.ended)
 	_ = n.port.Close()
 	n.port.wg.Wait()
 	n.calls.Wait()
