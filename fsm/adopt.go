@@ -25,6 +25,9 @@ func (tx *txn) adopt(node string, run wire.Running) bool {
 		tx.becomeReady(r)
 	}
 	tx.putReplica(r)
+	if spec.Idle.UnloadAfter > 0 {
+		tx.wantAgain(r) // it was woken after the state that was restored, and goes again when nobody asks for it
+	}
 	return true
 }
 
