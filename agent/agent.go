@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 
 	"berth/internal/listen"
@@ -59,6 +60,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("agent %s: %w", a.cfg.Name, err)
 	}
+	defer func() { _ = os.Remove(p.sockets) }() // fails, as it should, while an engine that goes on has its socket there
 	if err := p.crew.adopt(ctx); err != nil {
 		return fmt.Errorf("agent %s: find the shims that run here: %w", a.cfg.Name, err)
 	}
@@ -77,6 +79,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 type parts struct {
 	*Agent
 	disk     *disk
+	sockets  string // folder for engines' sockets
 	machine  *machine
 	crew     *crew
 	outbox   *outbox
@@ -108,7 +111,7 @@ func (a *Agent) assemble(d *disk) (*parts, error) {
 		return nil
 	})
 	return &parts{
-		Agent: a, disk: d, machine: m, crew: crew, outbox: out, reg: reg,
+		Agent: a, disk: d, sockets: shop.sockets, machine: m, crew: crew, outbox: out, reg: reg,
 		follower: &follower{cfg: c, disk: d, crew: crew, contact: contact, reg: reg, meter: a.meter, log: c.Logger},
 		pulse:    &pulse{cfg: c, disk: d, machine: m, crew: crew, contact: contact, reg: reg, meter: a.meter, log: c.Logger},
 	}, nil
