@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -9,19 +10,31 @@ import (
 )
 
 // adopt takes an engine that was found running and of which the state knows nothing for a replica of one of its models, when it was started
-// in an epoch before: the state was restored from a time when it was not there yet. It must be what the model asks for today, by the hash of all
-// that an engine depends on. Whatever else is found is nobody's, holds its cards, and is never killed for that.
+// in an epoch before: the state was restored from a time when it was not there yet. It must be what the model asks for, by the hash of all that an
+// engine depends on. A rank of a gang waits among the strays, listed as unmanaged, until every other rank has been found as well. Whatever else is
+// found is nobody's, holds its cards, and is never killed for that.
 func (tx *txn) adopt(node string, run wire.Running) bool {
 	generation, spec, ok := tx.specOfRun(run)
-	if !ok || spec.Placement.Nodes != 1 || run.Rank != 0 {
+	if !ok || run.Rank < 0 || run.Rank >= spec.Placement.Nodes {
 		return false
+	}
+	ranks := []*stray{{Node: node, Run: run}}
+	if spec.Placement.Nodes > 1 {
+		tx.strays.put(strayKey(run), ranks[0])
+		if ranks = tx.gangOf(run, spec.Placement.Nodes); ranks == nil {
+			return false
+		}
+		tx.gather(node, ranks)
 	}
 	r := &fleet.Replica{
 		ID: run.Replica, Model: run.Model, Generation: generation, RunHash: run.RunHash, State: fleet.Starting, Reason: "adopted after a restore",
-		Shards: []fleet.Shard{{Node: node, Claims: run.Claims, Shim: run.Shim}}, Door: run.Door, Start: run.Start, Order: tx.at,
-		CreatedAt: tx.meta.At, StateAt: tx.meta.At, Changed: tx.at,
+		Door: ranks[0].Run.Door, Order: tx.at, CreatedAt: tx.meta.At, StateAt: tx.meta.At, Changed: tx.at,
 	}
-	if run.Ready && r.Door != nil {
+	for _, s := range ranks {
+		r.Shards = append(r.Shards, fleet.Shard{Node: s.Node, Claims: s.Run.Claims, Shim: s.Run.Shim})
+		r.Start = max(r.Start, s.Run.Start)
+	}
+	if ranks[0].Run.Ready && r.Door != nil {
 		tx.becomeReady(r)
 	}
 	tx.putReplica(r)
@@ -29,6 +42,56 @@ func (tx *txn) adopt(node string, run wire.Running) bool {
 		tx.wantAgain(r) // it was woken after the state that was restored, and goes again when nobody asks for it
 	}
 	return true
+}
+
+// stray is a rank of a gang of which other ranks have not been found yet.
+type stray struct {
+	Node string       `json:"node"`
+	Run  wire.Running `json:"run"`
+}
+
+// strayKey orders the ranks of a gang by number.
+func strayKey(run wire.Running) string { return key(run.Replica, fmt.Sprintf("%06d", run.Rank)) }
+
+// gangOf returns all ranks of the gang, in order, or nil while they are not all there.
+func (tx *txn) gangOf(run wire.Running, size int) []*stray {
+	ranks := tx.strays.rows(key(run.Replica, ""))
+	if len(ranks) != size {
+		return nil
+	}
+	for i, s := range ranks {
+		same := func(o *stray) bool { return o.Node == s.Node }
+		if s.Run.RunHash != run.RunHash || s.Run.Model != run.Model || slices.ContainsFunc(ranks[:i], same) {
+			return nil
+		}
+	}
+	return ranks
+}
+
+// gather takes the ranks of a gang that is complete from among the strays and, but for the node that registers just now, off the lists of what
+// is unmanaged.
+func (tx *txn) gather(registering string, ranks []*stray) {
+	for _, s := range ranks {
+		tx.strays.del(strayKey(s.Run))
+		old, ok := tx.nodes.get(s.Node)
+		if !ok || s.Node == registering {
+			continue
+		}
+		n := *old
+		n.Changed = tx.at
+		what := unmanagedOf(s.Run).What
+		n.Unmanaged = slices.DeleteFunc(slices.Clone(old.Unmanaged), func(u fleet.Unmanaged) bool { return u.What == what })
+		tx.putNode(&n)
+	}
+}
+
+// dropStrays forgets what a node was last found to run of gangs that are not complete.
+func (tx *txn) dropStrays(node string) {
+	for _, s := range tx.strays.rows("") {
+		if s.Node == node {
+			tx.strays.del(strayKey(s.Run))
+		}
+	}
 }
 
 // specOfRun returns what an engine of an earlier epoch runs by, if that is still wanted.

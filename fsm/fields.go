@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"berth/fleet"
+	"berth/fleet/wire"
 	"berth/fsm/record"
 )
 
@@ -147,4 +148,23 @@ type feedRow struct {
 func feedFields(c *record.Codec, v *feedRow) {
 	record.Str(c, 1, &v.Name)
 	record.Struct(c, 2, &v.Changed, indexFields)
+}
+
+func strayFields(c *record.Codec, v *stray) {
+	record.Str(c, 1, &v.Node)
+	record.Struct(c, 2, &v.Run, runningFields)
+}
+
+func runningFields(c *record.Codec, v *wire.Running) {
+	record.Str(c, 1, &v.Replica)
+	record.Int(c, 2, &v.Rank)
+	record.Str(c, 3, &v.Model)
+	record.Uint(c, 4, &v.Generation)
+	record.Str(c, 5, &v.RunHash)
+	record.Struct(c, 6, &v.Order, indexFields)
+	record.Uint(c, 7, &v.Start)
+	record.Bool(c, 8, &v.Ready)
+	record.Uint(c, 9, &v.Shim)
+	record.Ptr(c, 10, &v.Door, doorFields)
+	record.List(c, 11, &v.Claims, claimFields)
 }

@@ -22,6 +22,7 @@ func TestEveryFieldIsStored(t *testing.T) {
 	stored(t, replicaFields)
 	stored(t, requestFields)
 	stored(t, feedFields)
+	stored(t, strayFields)
 }
 
 func stored[T any](t *testing.T, fields func(*record.Codec, *T)) {

@@ -55,7 +55,7 @@ func FuzzRestore(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		tryRestore(t, data)
-		for table := tableCore; table <= tableFeeds; table++ {
+		for table := tableCore; table <= tableStrays; table++ {
 			tryRestore(t, sealed(t, table, data))
 		}
 	})

@@ -86,6 +86,8 @@ func decodeBlock(b record.Block) (batch, error) {
 		return decoded(b, requestFields, func(l *loader) *[]*request { return &l.requests })
 	case tableFeeds:
 		return decoded(b, feedFields, func(l *loader) *[]*feedRow { return &l.feeds })
+	case tableStrays:
+		return decoded(b, strayFields, func(l *loader) *[]*stray { return &l.strays })
 	default:
 		return batch{}, fmt.Errorf("there is no table %d", b.Table)
 	}
@@ -112,6 +114,7 @@ type loader struct {
 	replicas []*fleet.Replica
 	requests []*request
 	feeds    []*feedRow
+	strays   []*stray
 }
 
 func (l *loader) take(b batch) error {
@@ -179,6 +182,7 @@ func (l *loader) makeNodes(s *State) error {
 	return errors.Join(
 		tableFrom(&s.nodes, "node", l.nodes, func(n *fleet.Node) string { return n.Name }),
 		derive(&s.nodeIDs, "a node's id", ids),
+		tableFrom(&s.strays, "rank", l.strays, func(r *stray) string { return strayKey(r.Run) }),
 	)
 }
 

@@ -142,6 +142,7 @@ func (tx *txn) forgetNode(c NodeForget) *fleet.Error {
 		return noNode(c.Node)
 	}
 	tx.delNode(n)
+	tx.dropStrays(c.Node)
 	for _, old := range tx.byNode.rows(key(c.Node, "")) {
 		r := tx.edited(old)
 		if r.State.Live() {

@@ -104,6 +104,7 @@ func text(v any) string {
 // nothing.
 func (tx *txn) reconcile(node string, running []wire.Running, fresh bool) []fleet.Unmanaged {
 	var unmanaged []fleet.Unmanaged
+	tx.dropStrays(node)
 	found := map[string]bool{}
 	foreign := map[string]bool{} // cards held by what the node's rows do not place there
 	for _, run := range running {

@@ -33,6 +33,7 @@ const (
 	tableReplicas
 	tableRequests
 	tableFeeds
+	tableStrays
 )
 
 // WriteSnapshot writes the state. It reads nothing but this state, so it may run for minutes while the machine applies on. The file holds the
@@ -69,6 +70,7 @@ func (s *State) writeSnapshot(w io.Writer) (sum string, err error) {
 	for name, changed := range s.feeds.all() {
 		record.Row(out, tableFeeds, &feedRow{Name: name, Changed: *changed}, feedFields)
 	}
+	writeTable(out, tableStrays, s.strays, strayFields)
 	if sum, err = out.End(); err != nil {
 		return "", fmt.Errorf("snapshot at %s: %w", s.index, err)
 	}

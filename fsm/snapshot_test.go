@@ -96,7 +96,7 @@ func partsOf(t testing.TB, data []byte) [][]byte {
 }
 
 func recordsOf(s *State) int {
-	return 1 + s.servers.size() + s.models.size() + s.specs.size() - s.models.size() + s.nodes.size() + s.replicas.size() + s.requests.size() + s.feeds.size()
+	return 1 + s.servers.size() + s.models.size() + s.specs.size() - s.models.size() + s.nodes.size() + s.replicas.size() + s.requests.size() + s.feeds.size() + s.strays.size()
 }
 
 func TestInspect(t *testing.T) {

@@ -31,6 +31,7 @@ type tables struct {
 	replicas table[fleet.Replica]
 	requests table[request]
 	feeds    table[fleet.Index] // index of the last change of what somebody follows: an agent's orders, the routers' table
+	strays   table[stray]       // ranks of gangs found running after a restore, by replica and rank, until the gang is complete
 
 	byModel   table[fleet.Replica] // model, replica
 	byNode    table[fleet.Replica] // node, replica; the row itself, so that a change of a replica wakes who watches its nodes

@@ -21,6 +21,7 @@ type txn struct {
 	replicas editor[fleet.Replica]
 	requests editor[request]
 	feeds    editor[fleet.Index]
+	strays   editor[stray]
 
 	byModel   editor[fleet.Replica]
 	byNode    editor[fleet.Replica]
@@ -36,7 +37,7 @@ func (s *State) begin(at fleet.Index, meta Meta) *txn {
 	return &txn{
 		base: s, meta: meta, at: at, core: s.core,
 		servers: s.servers.edit(), models: s.models.editWatched(), specs: s.specs.edit(), nodes: s.nodes.editWatched(),
-		replicas: s.replicas.editWatched(), requests: s.requests.edit(), feeds: s.feeds.editWatched(),
+		replicas: s.replicas.editWatched(), requests: s.requests.edit(), feeds: s.feeds.editWatched(), strays: s.strays.edit(),
 		byModel: s.byModel.edit(), byNode: s.byNode.edit(), names: s.names.edit(), nodeIDs: s.nodeIDs.edit(), requestAt: s.requestAt.edit(),
 	}
 }
@@ -47,7 +48,7 @@ func (tx *txn) commit() *State {
 		tables: tables{
 			core:    tx.core,
 			servers: tx.servers.table(), models: tx.models.table(), specs: tx.specs.table(), nodes: tx.nodes.table(),
-			replicas: tx.replicas.table(), requests: tx.requests.table(), feeds: tx.feeds.table(),
+			replicas: tx.replicas.table(), requests: tx.requests.table(), feeds: tx.feeds.table(), strays: tx.strays.table(),
 			byModel: tx.byModel.table(), byNode: tx.byNode.table(), names: tx.names.table(),
 			nodeIDs: tx.nodeIDs.table(), requestAt: tx.requestAt.table(),
 		},
