@@ -202,3 +202,80 @@ func (c *cluster) settle(r *rand.Rand) {
 		}
 	}
 }
+
+// Plans that are late: made on a state that operators, agents and dead nodes have changed since. The state machine takes of them what still holds and
+// refuses the rest, and whatever is planned, no card is ever claimed beyond what it has and no gang is placed in part or over two fabrics.
+func TestStalePlansBreakNothing(t *testing.T) {
+	r := seeded(t)
+	refused, taken := 0, 0
+	for range 40 {
+		w := randomWorld(t, r)
+		c := &cluster{t: t, machine: fsm.New(), now: w.Now}
+		c.do(fsm.ClusterCreate{ID: "c"})
+		for _, n := range w.Nodes {
+			c.register(n, 1)
+		}
+		for _, m := range w.Models {
+			c.do(fsm.ModelApply{Spec: m.Spec})
+		}
+		var late []fleet.Plan
+		for range 40 {
+			late = append(late, c.planner.Plan(c.snapshot()))
+			c.operate(r, w)
+			c.agents(r, 2)
+			for _, plan := range late[max(0, len(late)-1-r.IntN(3)):] {
+				for _, err := range c.do(fsm.PlanApply{Plan: fleet.Plan{Items: plan.Items}, Term: 1}).Items {
+					if err != nil {
+						refused++
+					} else {
+						taken++
+					}
+				}
+				c.checkClaims()
+			}
+		}
+		c.settle(r)
+	}
+	if refused < 40 || taken < 40 {
+		t.Errorf("%d items were refused and %d taken: the test says little", refused, taken)
+	}
+}
+
+// checkClaims recounts the state by itself: what each card is claimed for, and where the shards of each replica are. Inventories do not shrink here, so
+// nothing may ever be overcommitted.
+func (c *cluster) checkClaims() {
+	c.t.Helper()
+	whole, shared := map[string]int{}, map[string]fleet.Bytes{}
+	state := c.machine.State()
+	for r := range state.Replicas() {
+		if m, ok := state.Spec(r.Model, r.Generation); ok && len(r.Shards) != m.Placement.Nodes {
+			c.t.Fatalf("%s has %d shards of %d", r.ID, len(r.Shards), m.Placement.Nodes)
+		}
+		fabrics := map[string]bool{}
+		for _, s := range r.Shards {
+			if n, ok := state.Node(s.Node); ok {
+				fabrics[n.Fabric()] = true
+			}
+			for _, claim := range s.Claims {
+				switch {
+				case s.Released:
+				case claim.Share == 0:
+					whole[s.Node+"/"+claim.GPU]++
+				default:
+					shared[s.Node+"/"+claim.GPU] += claim.Share
+				}
+			}
+		}
+		if len(r.Shards) > 1 && (len(fabrics) != 1 || fabrics[""]) {
+			c.t.Fatalf("%s spans the fabrics %v", r.ID, fabrics)
+		}
+	}
+	for n := range state.Nodes() {
+		for _, g := range n.Inventory.GPUs {
+			key := n.Name + "/" + g.UUID
+			if whole[key] > 1 || whole[key] == 1 && shared[key] > 0 || shared[key] > g.Memory {
+				c.t.Fatalf("%s is overcommitted: %d whole, %s shared of %s", key, whole[key], shared[key], g.Memory)
+			}
+		}
+	}
+}
