@@ -25,6 +25,11 @@ func RunRouter(ctx context.Context, cfg router.Config, j Join) error {
 	}
 	defer closeIdle()
 	cfg.Source, cfg.Sink = c, c
+	if cfg.Share {
+		if err := router.Await(ctx, cfg.DataDir, cfg.Logger); err != nil {
+			return err
+		}
+	}
 	r, err := router.New(cfg) // it locks the data directory, which the identity below lies in
 	if err != nil {
 		return err

@@ -32,6 +32,9 @@ type Config struct {
 	DataDir string // made if it is missing
 	Bind    string // for clients; default 127.0.0.1:7380
 	Ops     string // for operators; default 127.0.0.1:7381
+	// Share opens Bind and Ops so that the next process of this router can take over without a failed request. It needs
+	// Linux, and gives DataDir up before the end of Run.
+	Share bool
 	// Advertise and AdvertiseOps are the addresses that the report gives for others to use; default: what was bound.
 	Advertise, AdvertiseOps string
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"berth/fleet"
@@ -32,6 +33,7 @@ type handler struct {
 
 	keepAliveAfter, keepAliveEvery time.Duration
 	forwardCredentials             bool
+	parting                        atomic.Bool // another process has the port: no connection is kept
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -40,6 +42,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		id = "req_" + strings.ToLower(rand.Text())
 	}
 	w.Header().Set(wire.HeaderRequestID, id)
+	if h.parting.Load() && r.ProtoMajor == 1 {
+		w.Header().Set("Connection", "close")
+	}
 	path := r.URL.Path
 	switch rt := h.routes[path]; {
 	case rt != nil && r.Method == http.MethodPost:

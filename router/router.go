@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +29,8 @@ const continueWait = 5 * time.Second
 type Router struct {
 	config    Config
 	lock      *durable.DirLock
+	unlock    sync.Once
+	boot      uint64 // number of this start
 	pool      *pool.Pool
 	tables    *tables
 	reporter  *reporter
@@ -52,11 +55,11 @@ func New(c Config) (*Router, error) {
 	if err != nil {
 		return nil, fmt.Errorf("router: %w", err)
 	}
-	boot, err := durable.NextCounter(filepath.Join(c.DataDir, "boot"))
+	boot, err := durable.NextCounter(filepath.Join(c.DataDir, bootFile))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("router: count this start: %w", err), lock.Unlock())
 	}
-	r := &Router{config: c, lock: lock, pool: pool.New(c.Clock), ops: ops.New(ops.Build{Role: "router", Version: release.Version})}
+	r := &Router{config: c, lock: lock, boot: boot, pool: pool.New(c.Clock), ops: ops.New(ops.Build{Role: "router", Version: release.Version})}
 	r.tables = openTables(filepath.Join(c.DataDir, "table.json"), r.pool, c.Logger)
 	r.metrics = newMetrics(r.ops.Registry(), r.pool, func() tableState { return r.tables.state(r.staleAfter()) })
 	r.reporter = newReporter(r.pool, c, boot, func() fleet.Index { return r.tables.state(0).Index })
@@ -79,18 +82,21 @@ func newHandler(c Config, p *pool.Pool, transport http.RoundTripper, m *metrics)
 }
 
 // Close gives the data directory back, for a router that was made and is not run.
-func (r *Router) Close() error { return r.lock.Unlock() }
+func (r *Router) Close() (err error) {
+	r.unlock.Do(func() { err = r.lock.Unlock() })
+	return err
+}
 
 // Run serves until the context ends, then lets requests in flight finish for Config.Drain, sends a last report and
 // returns nil. Its error says what could not be opened or failed by itself.
 func (r *Router) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, r.Close()) }()
 	defer r.transport.CloseIdleConnections()
-	clients, err := r.config.Policy.Listen(ctx, r.config.Network, listen.Spec{Addr: r.config.Bind, Flag: "--bind"})
+	clients, err := r.config.Policy.Listen(ctx, r.config.Network, listen.Spec{Addr: r.config.Bind, Flag: "--bind", Shared: r.config.Share})
 	if err != nil {
 		return fmt.Errorf("router: %w", err)
 	}
-	operators, err := r.config.Policy.Listen(ctx, r.config.Network, listen.Spec{Addr: r.config.Ops, Flag: "--ops-bind"})
+	operators, err := r.config.Policy.Listen(ctx, r.config.Network, listen.Spec{Addr: r.config.Ops, Flag: "--ops-bind", Shared: r.config.Share})
 	if err != nil {
 		return fmt.Errorf("router: %w", errors.Join(err, clients.Close()))
 	}
@@ -112,11 +118,14 @@ func (r *Router) serve(ctx context.Context, clients, operators net.Listener) err
 	})
 	back.Add("exposure", func(ctx context.Context) error { return c.Policy.Warn(ctx, c.Logger, c.Bind, c.Ops) })
 	back.Add("clients", func(back context.Context) error {
-		front, stop := context.WithCancel(ctx)
+		front, stop := r.front(ctx, back)
 		defer stop()
 		defer context.AfterFunc(back, stop)() // another part failed
 		defer context.AfterFunc(front, func() { r.serving.Store(false) })()
 		r.serving.Store(true)
+		if err := r.takeOver(clients, operators); err != nil {
+			return err
+		}
 		return listen.ServeHTTP(front, clients, r.handler, listen.ServerOptions{H2C: true, Drain: c.Drain, Log: c.Logger})
 	})
 	err := back.Wait()
@@ -125,6 +134,39 @@ func (r *Router) serve(ctx context.Context, clients, operators net.Listener) err
 		return fmt.Errorf("router: %w", err)
 	}
 	return nil
+}
+
+// front gives the context of the clients' side: it ends when ctx does, or when another process has taken over then.
+func (r *Router) front(ctx, back context.Context) (context.Context, context.CancelFunc) {
+	if !r.config.Share {
+		return context.WithCancel(ctx)
+	}
+	front, end := context.WithCancel(context.WithoutCancel(ctx))
+	over := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(over)
+		r.handOver(back)
+		end()
+	})
+	return front, func() {
+		end()
+		if !stop() {
+			<-over
+		}
+	}
+}
+
+// takeOver leads connections to this process and tells the one before it.
+func (r *Router) takeOver(listeners ...net.Listener) error {
+	if !r.config.Share {
+		return nil
+	}
+	for _, ln := range listeners {
+		if err := listen.Lead(ln); err != nil {
+			return err
+		}
+	}
+	return r.lead()
 }
 
 // watch sets aside replicas whose tokens do not move.

@@ -27,6 +27,7 @@ type tables struct {
 	log  *slog.Logger
 
 	mu      sync.Mutex
+	foreign bool // the file belongs to another process now
 	have    bool
 	cluster string
 	index   fleet.Index
@@ -77,17 +78,35 @@ func (t *tables) take(table wire.Table) error {
 	}
 	t.pool.Apply(table)
 	t.have, t.cluster, t.index = true, table.Cluster, table.Index
-	if err := durable.WriteJSON(t.path, tableVersion, table); err != nil {
+	if err := t.keep(table); err != nil {
 		t.log.Error("the routing table is in use but not on disk; a restart would begin with an older one", "error", err)
 	}
 	t.confirm()
 	return nil
 }
 
+// keep writes the table to disk. The lock is held.
+func (t *tables) keep(table wire.Table) error {
+	if t.foreign {
+		return nil
+	}
+	return durable.WriteJSON(t.path, tableVersion, table)
+}
+
+// detach leaves the file on disk to another process.
+func (t *tables) detach() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.foreign = true
+}
+
 // confirm notes that a peer has said that the table is the newest. The time is kept as the file's, so that a restarted
 // router knows its table's age. The lock is held.
 func (t *tables) confirm() {
 	t.heard = time.Now()
+	if t.foreign {
+		return
+	}
 	_ = os.Chtimes(t.path, t.heard, t.heard) // without it the age is only too high
 }
 

@@ -22,6 +22,7 @@ type routerFlags struct {
 	opsBind    string
 	drain      time.Duration
 	keys       string
+	share      bool
 }
 
 func routerCmd() *cobra.Command {
@@ -52,6 +53,7 @@ func (f *routerFlags) add(c *cobra.Command) {
 	s.StringSliceVar(&f.peerURLs, "peer", nil, "URL of a peer, instead of --join, where this machine may not gossip; repeats")
 	s.StringVar(&f.gossipBind, "gossip-bind", "", "gossip address to listen on (default: a free port on the host of --bind)")
 	s.DurationVar(&f.drain, "drain", 30*time.Second, "what requests in flight may have when the router ends")
+	s.BoolVar(&f.share, "share-ports", false, "take over from a running router with the same flags once that is told to end, and let the next one take over: no request fails")
 	s.StringVar(&f.keys, "api-keys", "", "file of API keys, by their hashes, and of limits; without it everybody may send anything")
 }
 
@@ -64,7 +66,7 @@ func (f *routerFlags) resolve(c *cobra.Command) (router.Config, roles.Join, erro
 	}
 	cfg := router.Config{
 		Name: f.name, DataDir: f.dataDir, Bind: f.bind, Ops: f.opsBind, Advertise: f.advertised(f.bind), AdvertiseOps: hostOf(f.advertise, f.opsBind),
-		Network: listen.System, Policy: f.policy(), Drain: f.drain,
+		Network: listen.System, Policy: f.policy(), Drain: f.drain, Share: f.share,
 	}
 	if f.keys != "" {
 		keys, err := access.Read(f.keys)

@@ -32,6 +32,15 @@ func (c *Counter) Next() (uint64, error) {
 	return NextCounter(c.path)
 }
 
+// ReadCounter gives the newest number of the counter kept at path; 0 if there was none yet.
+func ReadCounter(path string) (uint64, error) {
+	var f counterFile
+	if err := ReadJSON(path, counterVersion, &f); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, fmt.Errorf("counter: %w", err)
+	}
+	return f.Value, nil
+}
+
 // NextCounter is Next for a counter used once, as the number of this start is. Concurrent calls for one path need a
 // [Counter].
 func NextCounter(path string) (uint64, error) {

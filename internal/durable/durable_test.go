@@ -204,7 +204,7 @@ func TestID(t *testing.T) {
 	if _, err := LoadOrCreateID(path, "router-"); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("another role's id: %v", err)
 	}
-	if NewID("") == NewID("") {
+	if a, b := NewID(""), NewID(""); a == b {
 		t.Error("two ids are equal")
 	}
 }

@@ -41,6 +41,8 @@ type Spec struct {
 	// Sealed says that the protocol on this socket encrypts by itself, as gossip with a key does. It is then neither
 	// checked nor wrapped in TLS.
 	Sealed bool
+	// Shared lets another process listen on the address too, and take over by [Lead].
+	Shared bool
 }
 
 // Check refuses an address that other machines can reach while the policy has neither TLS nor the operator's leave to
@@ -64,12 +66,12 @@ func (p Policy) Listen(ctx context.Context, network Network, s Spec) (net.Listen
 	if err := p.admit(s); err != nil {
 		return nil, err
 	}
-	ln, err := network.Listen(ctx, s.Addr)
+	ln, err := open(ctx, network, s)
 	if err != nil {
 		return nil, openError(s, err)
 	}
 	if p.TLS != nil && !s.Sealed {
-		ln = tls.NewListener(ln, p.TLS)
+		ln = secure(ln, p.TLS)
 	}
 	return ln, nil
 }
