@@ -56,6 +56,12 @@ sim: ## random faults against the truth about use, for twice MIN=10 minutes: the
 	$(GO) test ./idle -count=1 -run 'TestNeverQuietLongerThanTrue|TestUnknownHasAnEnd' -v -timeout 0 -sim.faults=$$(( 200000 * $(MIN) ))
 	$(GO) test ./dev -count=1 -run TestAWholeClusterNeverClaimsMoreQuietThanTrue -v -timeout 0 -truth.for=$(MIN)m
 
+.PHONY: fixture
+fixture: ## freeze a snapshot and a data directory of this release for every later one to open: NAME=1.0.0
+	@test -n "$(NAME)" || { echo "say NAME=..., the release whose files these are"; exit 1; }
+	$(GO) test ./fsm -count=1 -run TestFrozenSnapshots -freeze '$(NAME)'
+	$(GO) test ./consensus -count=1 -run TestFrozenDataDirectories -freeze '$(NAME)'
+
 .PHONY: mutants
 mutants: ## plant each mistake of integration/mutants alone, and name the test that notices it (ONLY="NAME …" for some)
 	$(GO) run ./integration/mutants/run $(ONLY)
