@@ -100,13 +100,25 @@ func (q *request) meta() fsm.Meta {
 
 // caller names who asked. A forwarded request carries the caller of the peer that it reached first.
 func (q *request) caller() string {
+	if q.route.access == asAgent {
+		return "agent " + q.vars["node"]
+	}
 	if by := q.Header.Get(headerCaller); by != "" && q.Header.Get(wire.HeaderForwarded) != "" {
 		return by
 	}
 	if agent := q.UserAgent(); agent != "" && !strings.HasPrefix(agent, "Go-http-client") {
-		return strings.SplitN(agent, " ", 2)[0]
+		return person(agent)
 	}
 	return "api"
+}
+
+// person reads who says to be asking from the user agent, "berthctl/1.2 (ann@ops-1)": nobody has proved it.
+func person(agent string) string {
+	program, rest, _ := strings.Cut(agent, " ")
+	if who, ok := strings.CutPrefix(rest, "("); ok && strings.HasPrefix(program, "berthctl/") {
+		return strings.TrimSuffix(who, ")")
+	}
+	return program
 }
 
 // headerCaller carries the caller's identity with a forwarded request.

@@ -21,6 +21,7 @@ type Outcome struct {
 type Machine struct {
 	mu    sync.Mutex // held by Apply and Restore
 	state atomic.Pointer[State]
+	told  func(Applied) // see Tell; may be nil
 }
 
 // New returns a machine with nothing in it, not even a cluster's identity.
@@ -46,6 +47,9 @@ func (m *Machine) Apply(logIndex uint64, data []byte) (Outcome, error) {
 	tx := base.begin(fleet.Index{Epoch: base.core.Cluster.Epoch, N: logIndex}, e.Meta)
 	outcome := tx.run(k, c, bodyHash(e))
 	next := tx.commit()
+	if m.told != nil {
+		m.told(Applied{Kind: e.Kind, Meta: e.Meta, Outcome: outcome, State: next})
+	}
 	m.state.Store(next)
 	tx.notify(next)
 	return outcome, nil

@@ -30,6 +30,7 @@ type Peer struct {
 	cfg     Config
 	machine *fsm.Machine
 	board   *board.Board
+	history *history
 	started chan struct{}
 	// gossip opens gossip; tests put their own in its place to say who is alive.
 	gossip func(context.Context, Config, selfInfo) (gossiper, error)
@@ -45,10 +46,8 @@ func New(c Config) (*Peer, error) {
 	}
 	c = c.withDefaults()
 	machine := fsm.New()
-	return &Peer{
-		cfg: c, machine: machine, started: make(chan struct{}), gossip: openGossip,
-		board: board.New(board.Config{Peer: c.Name, State: machine.State, Clock: c.Clock, Log: c.Log}),
-	}, nil
+	b := board.New(board.Config{Peer: c.Name, State: machine.State, Clock: c.Clock, Log: c.Log})
+	return &Peer{cfg: c, machine: machine, started: make(chan struct{}), gossip: openGossip, board: b, history: newHistory(machine, b.Note)}, nil
 }
 
 // Started is closed when the API listens. A peer that cannot start returns from Run instead.
@@ -173,7 +172,7 @@ func (p *Peer) wire(node *consensus.Node, ln net.Listener, g gossiper) *parts {
 		follower: &follower{log: c.Log, core: co, board: p.board, clock: c.Clock, alive: r.alive, http: client},
 		entrance: &entrance{log: c.Log, core: co, self: self, http: client, add: mem.AddPeer},
 		leader:   &leader{log: c.Log, core: co, board: p.board, roster: r, clock: c.Clock},
-		history:  &history{state: p.machine.State, note: p.board.Note},
+		history:  p.history,
 	}
 }
 

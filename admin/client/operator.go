@@ -227,7 +227,7 @@ func (c *Client) Version(ctx context.Context) (wire.VersionAnswer, Meta, error) 
 	return get[wire.VersionAnswer](ctx, c, "version", nil)
 }
 
-// Events reads history; with follow set the answer is a stream of server-sent events.
+// Events reads history: since (the seq of the last event known, or an age such as 2h), node, model, replica.
 func (c *Client) Events(ctx context.Context, q url.Values) ([]wire.Event, Meta, error) {
 	return list[wire.Event](ctx, c, "events", q)
 }
@@ -289,9 +289,8 @@ func (c *Client) NodeDrain(ctx context.Context, node string, o ReadOptions) (wir
 	return get[wire.DrainView](ctx, c, "nodes/"+url.PathEscape(node)+"/drain", o.query())
 }
 
-// FollowEvents streams history from after that sequence number on as server-sent events.
-func (c *Client) FollowEvents(ctx context.Context, since uint64) (io.ReadCloser, error) {
-	q := url.Values{"since": {strconv.FormatUint(since, 10)}}
+// FollowEvents streams history as server-sent events, with the parameters of Events.
+func (c *Client) FollowEvents(ctx context.Context, q url.Values) (io.ReadCloser, error) {
 	body, _, err := c.Open(ctx, Call{Path: "events", Query: q, Header: http.Header{"Accept": {"text/event-stream"}}})
 	return body, err
 }

@@ -5,31 +5,65 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
+	"os"
+	"os/user"
 	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
 
 	"berth/admin/client"
+	"berth/fleet"
 	"berth/fleet/wire"
 )
 
-func (a *app) listEvents(ctx context.Context, c *client.Client, keep func(wire.Event) bool) error {
-	all, _, err := c.Events(ctx, nil)
+func (a *app) eventsCmd() *cobra.Command {
+	var follow bool
+	var since time.Duration
+	filter := map[string]*string{"node": new(string), "model": new(string), "replica": new(string)}
+	c := &cobra.Command{Use: "events", Short: "what changed and what was observed, with who, why and index", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		c, err := a.client()
+		if err != nil {
+			return usageError{err}
+		}
+		q := url.Values{}
+		for name, value := range filter {
+			if *value != "" {
+				q.Set(name, *value)
+			}
+		}
+		if since > 0 {
+			q.Set("since", fleet.Duration(since).String())
+		}
+		if follow {
+			return a.followEvents(cmd.Context(), c, q)
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), a.timeout)
+		defer cancel()
+		return a.listEvents(ctx, c, q)
+	}}
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what happens")
+	c.Flags().DurationVar(&since, "since", 0, "only what is younger than this, for example 2h")
+	c.Flags().StringVar(filter["node"], "node", "", "only of this node")
+	c.Flags().StringVar(filter["model"], "model", "", "only of this model")
+	c.Flags().StringVar(filter["replica"], "replica", "", "only of this replica")
+	return c
+}
+
+func (a *app) listEvents(ctx context.Context, c *client.Client, q url.Values) error {
+	list, _, err := c.Events(ctx, q)
 	if err != nil {
 		return err
 	}
-	kept := []wire.Event{}
-	for _, e := range all {
-		if keep(e) {
-			kept = append(kept, e)
-		}
-	}
-	return rows(a, kept, "AT INDEX KIND OBJECT WHO TEXT", func(e wire.Event) []any {
-		return []any{e.At.Std().Format("2006-01-02T15:04:05Z"), e.Index, e.Kind, object(e), e.Who, e.Text}
+	return rows(a, list, "AT INDEX WHO OBJECT WHAT WHY", func(e wire.Event) []any {
+		return []any{e.At.Std().Format("2006-01-02T15:04:05Z"), e.Index, e.Who, object(e), e.Text, why(e)}
 	})
 }
 
 // followEvents prints one event a line for as long as the stream lives.
-func (a *app) followEvents(ctx context.Context, c *client.Client, keep func(wire.Event) bool) error {
-	body, err := c.FollowEvents(ctx, 0)
+func (a *app) followEvents(ctx context.Context, c *client.Client, q url.Values) error {
+	body, err := c.FollowEvents(ctx, q)
 	if err != nil {
 		return err
 	}
@@ -45,13 +79,11 @@ func (a *app) followEvents(ctx context.Context, c *client.Client, keep func(wire
 		if err := json.Unmarshal([]byte(data), &e); err != nil {
 			return fmt.Errorf("an event that this version does not read: %w", err)
 		}
-		switch {
-		case !keep(e):
-		case a.json:
+		if a.json {
 			fmt.Fprintln(a.out, data)
-		default:
-			fmt.Fprintf(a.out, "%s  %-8s %-10s %s: %s\n", e.At.Std().Format("15:04:05"), cell(e.Index), e.Kind, cell(object(e)), e.Text)
+			continue
 		}
+		fmt.Fprintf(a.out, "%s  %-8s %-14s %s: %s (%s)\n", e.At.Std().Format("15:04:05"), cell(e.Index), cell(e.Who), cell(object(e)), e.Text, why(e))
 	}
 	if ctx.Err() != nil {
 		return nil // interrupted: that is how following ends
@@ -68,6 +100,36 @@ func object(e wire.Event) string {
 		return e.Replica
 	case e.Model != "":
 		return e.Model
+	case e.Node != "":
+		return e.Node
 	}
-	return e.Node
+	return e.Kind
+}
+
+// why is the reason that was given, else the command that did it, or that it was observed.
+func why(e wire.Event) string {
+	switch {
+	case e.Why != "":
+		return e.Why
+	case e.Command != "":
+		return e.Command
+	}
+	return "observed"
+}
+
+// whoami names the person at this machine for the events. Nobody has proved it, and no right hangs on it.
+func whoami() string {
+	name := os.Getenv("USER")
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if host, err := os.Hostname(); err == nil {
+		name += "@" + host
+	}
+	return strings.Map(func(r rune) rune {
+		if r <= ' ' || r > '~' || r == '(' || r == ')' {
+			return '_'
+		}
+		return r
+	}, name)
 }

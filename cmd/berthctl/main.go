@@ -182,7 +182,7 @@ func (a *app) client() (*client.Client, error) {
 	if token == "" {
 		token = os.Getenv("BERTH_TOKEN")
 	}
-	return client.New(client.Config{Addrs: a.addrs, Token: token, Agent: "berthctl/" + release.Version, HTTP: a.http})
+	return client.New(client.Config{Addrs: a.addrs, Token: token, Agent: "berthctl/" + release.Version + " (" + whoami() + ")", HTTP: a.http})
 }
 
 // do runs a command's work with a client under the time limit.

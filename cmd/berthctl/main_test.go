@@ -127,8 +127,13 @@ func TestAnOperatorsFirstHour(t *testing.T) {
 		has(t, out, "fans")
 		x.at(0, "node", "uncordon", "node-3")
 		x.at(0, "idle")
+		time.Sleep(time.Second) // history is written down a little later
 		out, _ = x.at(0, "events")
-		has(t, out, "placed")
+		has(t, words(out), "placed plan", whoami()+" node-3 is cordoned fans", "agent node-1 node-1 registered with 8 GPUs node.register")
+		out, _ = x.at(0, "events", "--node", "node-3", "--since", "1h")
+		if has(t, out, "is cordoned"); strings.Contains(out, "llama-8b created") || strings.Contains(out, "node-1 ") {
+			t.Errorf("events of one node: %s", out)
+		}
 		out, _ = x.at(0, "version")
 		has(t, out, "berthctl", "level 1")
 	})

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -188,32 +187,4 @@ func (a *app) idleCmd() *cobra.Command {
 				return []any{r.ID, r.Model, age(r.IdleSeconds), age(r.QuietSeconds), age(r.AsOfSeconds), number(r.InFlight), r.GPUs, r.Why}
 			})
 		})}
-}
-
-func (a *app) eventsCmd() *cobra.Command {
-	var follow bool
-	var since time.Duration
-	var node, model, replica string
-	c := &cobra.Command{Use: "events", Short: "what changed and what was observed, with who, why and index", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		c, err := a.client()
-		if err != nil {
-			return usageError{err}
-		}
-		keep := func(e wire.Event) bool {
-			return (node == "" || e.Node == node) && (model == "" || e.Model == model) && (replica == "" || e.Replica == replica) &&
-				(since == 0 || time.Since(e.At.Std()) <= since)
-		}
-		if follow {
-			return a.followEvents(cmd.Context(), c, keep)
-		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), a.timeout)
-		defer cancel()
-		return a.listEvents(ctx, c, keep)
-	}}
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what happens")
-	c.Flags().DurationVar(&since, "since", 0, "only what is younger than this, for example 2h")
-	c.Flags().StringVar(&node, "node", "", "only of this node")
-	c.Flags().StringVar(&model, "model", "", "only of this model")
-	c.Flags().StringVar(&replica, "replica", "", "only of this replica")
-	return c
 }

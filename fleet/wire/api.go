@@ -127,12 +127,15 @@ type Event struct {
 	Seq     uint64     `json:"seq"`
 	At      fleet.Time `json:"at"`
 	Index   string     `json:"index,omitempty"` // EPOCH.N of the change; empty for an observation
-	Kind    string     `json:"kind"`
+	Kind    string     `json:"kind"`            // model, node, replica, cluster, leader, gossip, observation
 	Who     string     `json:"who,omitempty"`
-	Node    string     `json:"node,omitempty"`
+	Command string     `json:"command,omitempty"` // kind of the log entry, for example node.admin; empty for an observation
+	Node    string     `json:"node,omitempty"`    // of a replica: its first shard's
+	Nodes   []string   `json:"nodes,omitempty"`   // of a replica over several
 	Model   string     `json:"model,omitempty"`
 	Replica string     `json:"replica,omitempty"`
 	Text    string     `json:"text"`
+	Why     string     `json:"why,omitempty"`
 }
 
 // PlanAnswer answers POST plan: what would be placed and stopped, and what would be refused and why.
