@@ -148,6 +148,9 @@ func (n *Node) followOnce(line *askLine, to Candidate) {
 		n.fatal(fmt.Errorf("peer %s was %w %s; to use this machine again, move its data directory away and join anew",
 			n.cfg.ID, ErrRemoved, n.Cluster()))
 		return
+	case n.raft.State() == raft.Shutdown:
+		n.fatal(fmt.Errorf("raft has ended by itself in peer %s, which is still a member of cluster %s; it goes on after a restart", n.cfg.ID, n.Cluster()))
+		return
 	case a.Term < n.raft.CurrentTerm():
 		return
 	}

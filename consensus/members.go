@@ -87,12 +87,16 @@ func (n *Node) Promote(ctx context.Context, id string, force bool) error {
 	})
 }
 
-// Demote takes a peer's vote away and keeps it as a non-voter.
+// Demote takes a peer's vote away and keeps it as a non-voter. The leader is refused: raft ends itself in a leader that loses its vote.
 func (n *Node) Demote(ctx context.Context, id string, force bool) error {
 	return n.change(ctx, func(servers []Server, index uint64, wait time.Duration) (raft.IndexFuture, error) {
 		s, err := find(servers, id)
-		if err != nil || !s.Voter {
+		switch {
+		case err != nil || !s.Voter:
 			return nil, err
+		case id == n.cfg.ID:
+			return nil, fleet.Errorf(fleet.Conflict, "peer %s leads; a leader keeps its vote", id).
+				WithHint("make another peer the leader first, with berthctl peer transfer ID")
 		}
 		if err := n.spare(servers, id, force); err != nil {
 			return nil, err

@@ -7,6 +7,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/hashicorp/raft"
+
+	"berth/fleet"
 )
 
 // A leader that ends because its disk is stuck still answers whoever asked it meanwhile, and ends in time.
@@ -36,5 +40,37 @@ func TestALeaderThatEndsLeavesNoQuestionOpen(t *testing.T) {
 			t.Errorf("it took %v to end: %v", took, err)
 		}
 		wg.Wait()
+	})
+}
+
+func TestALeaderKeepsItsVote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		leader := r.three()
+		if err := leader.Demote(t.Context(), leader.ID(), true); !errors.Is(err, fleet.Conflict) {
+			t.Errorf("a leader was asked to give up its own vote: %v", err)
+		}
+		r.write(leader, "a")
+	})
+}
+
+// raft ends itself in a leader that loses its vote, and the peer must not live on without it.
+func TestAPeerWhoseRaftHasEndedEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		old := r.three()
+		if err := old.raft.DemoteVoter(raft.ServerID(old.ID()), 0, time.Second).Error(); err != nil {
+			t.Fatal(err)
+		}
+		delete(r.all, old.ID())
+		r.write(r.leader(), "a")
+		select {
+		case <-old.ctx.Done():
+		case <-time.After(10 * time.Second):
+			t.Error("it lives on")
+		}
+		if err := old.stop(); err == nil || !strings.Contains(err.Error(), "still a member") {
+			t.Errorf("Run: %v", err)
+		}
 	})
 }
