@@ -7,42 +7,43 @@ import (
 	"time"
 )
 
-// fault is one kind of fault and how often it comes. do is called with the world's lock and says what it did; "" means that it could not be done
-// now. What takes long goes on beside.
+// fault is one kind of fault, or of repair, and how often it comes. do is called with the world's lock and says what it did; "" means that it
+// could not be done now. What takes long goes on beside.
 type fault struct {
 	kind   string
 	weight int
 	do     func(w *world, ctx context.Context) string
+	repair bool
 }
 
 func usual() []fault {
 	return []fault{
-		{"kill", 10, killOne},
-		{"kill all at once", 1, killAll},
-		{"start again", 24, startOne},
-		{"stop in order", 3, stopOne},
-		{"isolate", 8, isolateOne},
-		{"cut one way", 8, cutOneWay},
-		{"silence", 8, silence},
-		{"pause", 6, pauseOne},
-		{"heal the network", 14, healNetwork},
-		{"lose packets", 3, losePackets},
-		{"latency", 3, latency},
-		{"slow disk", 6, slowDisk},
-		{"stuck disk", 4, stuckDisk},
-		{"full disk", 4, fullDisk},
-		{"heal a disk", 14, healDisk},
-		{"hand leadership over", 5, transfer},
-		{"cut a node off", 3, cutNode},
-		{"restart an agent", 3, restartAgent},
+		{"kill", 10, killOne, false},
+		{"kill all at once", 1, killAll, false},
+		{"start again", 24, startOne, true},
+		{"stop in order", 3, stopOne, false},
+		{"isolate", 8, isolateOne, false},
+		{"cut one way", 8, cutOneWay, false},
+		{"silence", 8, silence, false},
+		{"pause", 6, pauseOne, false},
+		{"heal the network", 14, healNetwork, true},
+		{"lose packets", 3, losePackets, false},
+		{"latency", 3, latency, false},
+		{"slow disk", 6, slowDisk, false},
+		{"stuck disk", 4, stuckDisk, false},
+		{"full disk", 4, fullDisk, false},
+		{"heal a disk", 14, healDisk, true},
+		{"hand leadership over", 5, transfer, false},
+		{"cut a node off", 3, cutNode, false},
+		{"restart an agent", 3, restartAgent, false},
 	}
 }
 
 func membership() []fault {
-	return append(usual(), fault{"remove a peer", 3, removeOne}, fault{"take a vote away", 3, demoteOne}, fault{"a new peer joins", 3, joinOne})
+	return append(usual(), fault{"remove a peer", 3, removeOne, false}, fault{"take a vote away", 3, demoteOne, false}, fault{"a new peer joins", 3, joinOne, false})
 }
 
-func restores() []fault { return append(usual(), fault{"restore a snapshot", 5, restoreOne}) }
+func restores() []fault { return append(usual(), fault{"restore a snapshot", 12, restoreOne, false}) }
 
 // rage does faults until the context ends.
 func (w *world) rage(ctx context.Context) {
@@ -68,7 +69,7 @@ func (w *world) rage(ctx context.Context) {
 func (w *world) inflict(ctx context.Context, f fault) {
 	w.do(func() {
 		if did := f.do(w, ctx); did != "" {
-			w.tally.fault(f.kind)
+			w.tally.fault(f)
 			w.story.say("fault", "%s: %s", f.kind, did)
 		}
 	})
@@ -122,8 +123,8 @@ func startOne(w *world, _ context.Context) string {
 
 func stopOne(w *world, _ context.Context) string {
 	s := w.any()
-	if s == nil {
-		return ""
+	if s == nil || s.disk.misbehaved() {
+		return "" // its process would not end while its disk is stuck
 	}
 	s.doomed = true
 	s.end()

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"berth/admin/client"
@@ -33,7 +34,7 @@ func (w *world) ask(ctx context.Context, what string, do func(*operator) error) 
 		w.do(func() { o.busy = false })
 		w.story.say("operator", "%s: %v", what, orDone(err))
 		if err == nil {
-			w.tally.add(what[:min(len(what), 7)]+"… done", 1)
+			w.tally.add("done: "+strings.Fields(what)[0], 1)
 		}
 	})
 	return "asked for: " + what

@@ -15,6 +15,7 @@ import (
 
 	"berth/consensus"
 	"berth/fleet"
+	"berth/fsm"
 	"berth/gossip"
 )
 
@@ -32,12 +33,12 @@ var small = consensus.Timings{SnapshotThreshold: 50, SnapshotInterval: 2 * time.
 // plans are the scenarios. Peers have raft's default timers in all of them.
 func plans() []plan {
 	return []plan{
-		{title: "safety-3", peers: 3, nodes: 3, length: 2 * time.Minute, every: 2 * time.Second, faults: usual()},
-		{title: "liveness-3", peers: 3, nodes: 3, length: time.Minute, every: 2 * time.Second, faults: usual(), heals: true},
-		{title: "safety-5-members", peers: 5, nodes: 2, length: 2 * time.Minute, every: 2 * time.Second, faults: membership()},
-		{title: "liveness-5-members", peers: 5, nodes: 2, length: time.Minute, every: 3 * time.Second, faults: membership(), heals: true},
-		{title: "liveness-3-snapshots", peers: 3, nodes: 2, length: time.Minute, every: 2 * time.Second, faults: usual(), heals: true, timings: small},
-		{title: "liveness-3-restores", peers: 3, nodes: 2, length: time.Minute, every: 3 * time.Second, faults: restores(), heals: true},
+		{title: "safety-3", peers: 3, nodes: 3, length: 2 * time.Minute, every: time.Second, faults: usual()},
+		{title: "liveness-3", peers: 3, nodes: 3, length: time.Minute, every: 1500 * time.Millisecond, faults: usual(), heals: true},
+		{title: "safety-5-members", peers: 5, nodes: 2, length: 2 * time.Minute, every: time.Second, faults: membership()},
+		{title: "liveness-5-members", peers: 5, nodes: 2, length: time.Minute, every: 2 * time.Second, faults: membership(), heals: true},
+		{title: "liveness-3-snapshots", peers: 3, nodes: 2, length: time.Minute, every: 1500 * time.Millisecond, faults: usual(), heals: true, timings: small},
+		{title: "liveness-3-restores", peers: 3, nodes: 2, length: time.Minute, every: 2 * time.Second, faults: restores(), heals: true},
 	}
 }
 
@@ -66,6 +67,7 @@ func run(t *testing.T, p plan, seed uint64, counts *tally) {
 		w.close()
 		time.Sleep(gossip.Linger)
 		counts.ran(time.Since(began))
+		counts.add("fingerprints compared", w.book.matches)
 		for _, text := range w.story.broken() {
 			t.Error(text)
 		}
@@ -174,16 +176,8 @@ func (w *world) differences(views map[string]bool) (problem string) {
 			if !views[s.name] {
 				problem = s.name + " has no vote"
 			}
-			for m := range st.Models() {
-				ready := 0
-				for r := range st.ReplicasOf(m.Name()) {
-					if r.State == fleet.Ready {
-						ready++
-					}
-				}
-				if ready < min(m.Want, len(w.farm)*cards/3) && !m.Deleting {
-					problem = fmt.Sprintf("%s sees %d of %d replicas of %s ready", s.name, ready, m.Want, m.Name())
-				}
+			if ready, want := placed(st); ready < min(want, len(w.farm)*cards) {
+				problem = fmt.Sprintf("%s sees %d of %d replicas ready, on %d cards", s.name, ready, want, len(w.farm)*cards)
 			}
 		}
 		if len(prints) > 1 {
@@ -194,4 +188,19 @@ func (w *world) differences(views map[string]bool) (problem string) {
 		}
 	})
 	return problem
+}
+
+// placed counts the replicas that are ready and those that are wanted.
+func placed(st *fsm.State) (ready, want int) {
+	for m := range st.Models() {
+		if !m.Deleting {
+			want += m.Want
+		}
+	}
+	for r := range st.Replicas() {
+		if r.State == fleet.Ready {
+			ready++
+		}
+	}
+	return ready, want
 }

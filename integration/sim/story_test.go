@@ -76,6 +76,7 @@ type teller struct {
 	story *story
 	who   string
 	attrs string
+	tally *tally
 }
 
 func (h teller) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
@@ -91,6 +92,9 @@ func (h teller) WithAttrs(attrs []slog.Attr) slog.Handler {
 func (h teller) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
 	r.Attrs(func(a slog.Attr) bool { fmt.Fprintf(&b, " %s", a); return true })
+	if r.Message == "leading" {
+		h.tally.add("leader changes", 1)
+	}
 	mark := ""
 	if r.Level > slog.LevelInfo {
 		mark = r.Level.String() + ": "

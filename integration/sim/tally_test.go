@@ -15,15 +15,22 @@ type tally struct {
 	runs      int
 	simulated time.Duration
 	faults    map[string]int
+	repairs   map[string]int
 	counts    map[string]int
 }
 
-func newTally() *tally { return &tally{faults: map[string]int{}, counts: map[string]int{}} }
+func newTally() *tally {
+	return &tally{faults: map[string]int{}, repairs: map[string]int{}, counts: map[string]int{}}
+}
 
-func (t *tally) fault(kind string) {
+func (t *tally) fault(f fault) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.faults[kind]++
+	if f.repair {
+		t.repairs[f.kind]++
+		return
+	}
+	t.faults[f.kind]++
 }
 
 func (t *tally) add(what string, n int) {
@@ -56,9 +63,14 @@ func (t *tally) report(wall time.Duration) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d runs, %.2f simulated cluster-hours in %v of wall time (%.0f ×), %d faults, %.1f a simulated minute\n",
 		t.runs, t.simulated.Hours(), wall.Round(time.Second), t.simulated.Seconds()/max(wall.Seconds(), 1), total, float64(total)/max(t.simulated.Minutes(), 1))
-	for _, group := range []map[string]int{t.faults, t.counts} {
-		for _, k := range slices.Sorted(maps.Keys(group)) {
-			fmt.Fprintf(&b, "  %-28s %7d\n", k, group[k])
+	groups := []struct {
+		title string
+		of    map[string]int
+	}{{"faults", t.faults}, {"repairs", t.repairs}, {"seen", t.counts}}
+	for _, g := range groups {
+		fmt.Fprintf(&b, "%s\n", g.title)
+		for _, k := range slices.Sorted(maps.Keys(g.of)) {
+			fmt.Fprintf(&b, "  %-28s %7d\n", k, g.of[k])
 		}
 	}
 	return b.String()

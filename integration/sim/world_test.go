@@ -48,7 +48,6 @@ type world struct {
 	lock     chan struct{}
 	peers    map[string]*server // by name, those that run and those that died and may come back
 	next     int                // number of the next peer
-	closed   bool
 	operator *operator
 	farm     []*node
 	wg       sync.WaitGroup
@@ -58,6 +57,7 @@ type world struct {
 type server struct {
 	name, ip, dir string
 	disk          *disk
+	life          *diskLife
 	expect        int
 	peer          *peer.Peer // nil: down
 	host          *memnet.Host
@@ -107,10 +107,11 @@ func (w *world) addServer(expect int) *server {
 func (w *world) config(s *server) peer.Config {
 	at := func(port int) peer.Endpoint { return peer.Endpoint{Bind: fmt.Sprintf("%s:%d", s.ip, port)} }
 	life := s.disk.renew()
+	s.life = life
 	return peer.Config{
 		Name: s.name, DataDir: s.dir, HTTP: at(peer.PortHTTP), Raft: at(peer.PortRaft), Gossip: at(peer.PortGossip),
 		Join: []string{ipOf(1), ipOf(2), ipOf(3)}, BootstrapExpect: s.expect, Policy: listen.Policy{InsecureNoTLS: true},
-		Network: s.host, Clock: w.clock, Log: slog.New(teller{story: w.story, who: s.name}), Version: "sim", Timings: w.timings,
+		Network: s.host, Clock: w.clock, Log: slog.New(teller{story: w.story, who: s.name, tally: w.tally}), Version: "sim", Timings: w.timings,
 		BeforeWrite: life.write, Fatal: func(error) { life.end() },
 	}
 }
@@ -157,6 +158,7 @@ func (w *world) live(ctx context.Context, s *server, p *peer.Peer) {
 func (w *world) kill(s *server) {
 	s.doomed = true
 	s.host.Kill()
+	s.life.end()
 	s.end()
 }
 
@@ -199,7 +201,6 @@ func (w *world) urls(dice *rand.Rand) []string {
 // close ends everything that still runs.
 func (w *world) close() {
 	w.do(func() {
-		w.closed = true
 		w.net.HealAll()
 		for _, s := range w.peers {
 			s.disk.set(0, nil, false)
