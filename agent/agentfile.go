@@ -27,6 +27,12 @@ type File struct {
 	EnginePorts PortRange             `json:"engine_ports,omitzero"`
 	ModelRoots  []string              `json:"model_roots,omitempty"`
 	Engines     map[string]FileEngine `json:"engines,omitempty"` // by driver
+
+	GossipBind        string `json:"gossip_bind,omitempty"`
+	InsecureNoTLS     bool   `json:"insecure_no_tls,omitempty"`
+	StopEnginesOnExit bool   `json:"stop_engines_on_exit,omitempty"`
+	LogLevel          string `json:"log_level,omitempty"`
+	LogFormat         string `json:"log_format,omitempty"`
 }
 
 // FileEngine is one entry of the file's engines.

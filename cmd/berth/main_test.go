@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"go.uber.org/goleak"
 )
 
@@ -103,6 +104,26 @@ func TestConfigCheckReadsEachKindOfFile(t *testing.T) {
 			t.Errorf("%s: %s%s", path, stdout, stderr)
 		}
 	}
+}
+
+// TestEveryFlagOfAnAgentIsAFieldOfItsFile: the file is read twice, for the flags and for what is no flag, and both must take every field.
+func TestEveryFlagOfAnAgentIsAFieldOfItsFile(t *testing.T) {
+	text := "version: 1\nname: n\njoin: [h]\ndata_dir: /x\nbind: 127.0.0.1:1\nadvertise: h\nlabels: {zone: a}\ngpus: none\nengine_bind: 127.0.0.1\n" +
+		"engine_ports: 20000-20999\nmodel_roots: [/srv]\ngossip_bind: 127.0.0.1:0\ninsecure_no_tls: false\nstop_engines_on_exit: true\nlog_level: debug\nlog_format: json\n"
+	f := &agentFlags{common: newCommon("agent")}
+	c := &cobra.Command{}
+	f.add(c)
+	f.config = file(t, text)
+	cfg, _, err := f.resolve(c)
+	if err != nil || !cfg.StopEnginesOnExit || cfg.Labels["zone"] != "a" || f.logFormat != "json" {
+		t.Errorf("got %+v, %v", cfg, err)
+	}
+	c.Flags().VisitAll(func(flag *pflag.Flag) {
+		field := strings.ReplaceAll(flag.Name, "-", "_")
+		if field != "config" && field != "peer" && !strings.Contains(text, "\n"+field+":") {
+			t.Errorf("the flag --%s is not among the fields that this test writes", flag.Name)
+		}
+	})
 }
 
 func TestVersionAndHelp(t *testing.T) {
