@@ -26,19 +26,25 @@ func TestWouldHelp(t *testing.T) {
 		nodes  int
 		want   string
 	}{
-		"the longest quiet":     {func(w *world) { quiet(w, "r-1", hours(1)); quiet(w, "r-2", hours(3)) }, 1, "stop r-2 of old (quiet 3h)"},
-		"unknown is not quiet":  {func(w *world) { w.Quiet["r-1"] = Quiet{For: hours(9)} }, 1, ""},
-		"quiet for too short":   {func(w *world) { quiet(w, "r-1", time.Minute) }, 1, ""},
-		"never a pinned model":  {func(w *world) { quiet(w, "r-1", hours(1)); w.Models[1].Spec.Pin = true }, 1, ""},
-		"two for a gang":        {func(w *world) { quiet(w, "r-1", hours(50)); quiet(w, "r-2", 20*time.Minute) }, 2, "stop r-1 of old (quiet 2d) and r-2 of old (quiet 20m)"},
-		"one that helps nobody": {func(w *world) { quiet(w, "r-1", hours(1)) }, 2, ""},
+		"the longest quiet":      {func(w *world) { quiet(w, "r-1", hours(1)); quiet(w, "r-2", hours(3)) }, 1, "stop r-2 of old (quiet 3h)"},
+		"unknown is not quiet":   {func(w *world) { w.Quiet["r-1"] = Quiet{For: hours(9)} }, 1, "stop r-1 of old (in use, priority 50)"},
+		"quiet for too short":    {func(w *world) { quiet(w, "r-2", time.Minute) }, 1, "stop r-2 of old (quiet 1m)"},
+		"never a pinned model":   {func(w *world) { quiet(w, "r-1", hours(1)); w.Models[1].Spec.Pin = true }, 1, ""},
+		"two for a gang":         {func(w *world) { quiet(w, "r-1", hours(50)); quiet(w, "r-2", 20*time.Minute) }, 2, "stop r-1 of old (quiet 2d) and r-2 of old (quiet 20m)"},
+		"one alone helps nobody": {func(w *world) { quiet(w, "r-1", hours(1)) }, 2, "stop r-1 of old (quiet 1h) and r-2 of old (in use, priority 50)"},
 		"uncordon rather than stop two": {func(w *world) {
 			quiet(w, "r-1", hours(1))
 			quiet(w, "r-2", hours(1))
 			w.node("n3", "fb", h100, 8).Admin = fleet.Cordoned
 			w.node("n4", "fb", h100, 8)
 		}, 2, "uncordon n3"},
-		"not a cordoned node that cannot help": {func(w *world) { w.node("n3", "fb", h100, 4).Admin = fleet.Cordoned }, 1, ""},
+		"not a cordoned node that cannot help": {func(w *world) { w.node("n3", "fb", h100, 4).Admin = fleet.Cordoned }, 1, "stop r-1 of old (in use, priority 50)"},
+		"move rather than stop what is in use": {func(w *world) {
+			w.node("n3", "fb", h100, 7)
+			w.model("small", 1, 7, h100)
+			w.node("n4", "", h100, 8)
+			w.put("r-3", "small", "n4", 0, 7)
+		}, 1, "move r-3 of small (in use, priority 50)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := full(t)

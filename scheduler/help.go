@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 const maxTries = 64
 
 // wouldHelp names the cheapest change that would let one more replica in: one quiet replica stopped, or one node uncordoned, or a few quiet
-// replicas stopped. Each was tried on the map before it is named.
+// replicas stopped, or what is in the way moved elsewhere, or stopped though it is in use. Each was tried on the map before it is named.
 func (p *planner) wouldHelp(model string, f *finder) string {
 	quiet := p.quietOthers(model)
 	for _, r := range quiet {
@@ -29,7 +30,58 @@ func (p *planner) wouldHelp(model string, f *finder) string {
 	if set := p.without(f, quiet); len(set) > 0 {
 		return p.stopPhrase(set)
 	}
-	return ""
+	return p.cheapest(model, f)
+}
+
+// mostMoves bounds how many ways to make room are tried for moves.
+const mostMoves = 8
+
+// cheapest names replicas of other models, in use or not, that are in the way: to be moved where all of them fit elsewhere once this model has its place, or
+// else to be stopped.
+func (p *planner) cheapest(model string, f *finder) string {
+	ways := p.clearings(f, func(r *fleet.Replica) bool {
+		m := p.models[r.Model]
+		return r.Model != model && m != nil && !m.Spec.Pin && r.State.Live() && !p.isLost(r) && !p.stopped(r.ID)
+	})
+	stop := ""
+	for _, way := range ways[:min(len(ways), mostMoves)] {
+		set := p.without(f, way.goes)
+		switch {
+		case len(set) == 0:
+		case p.fitElsewhere(f, set):
+			return p.phrase("move", set)
+		case stop == "":
+			stop = p.phrase("stop", set)
+		}
+	}
+	return stop
+}
+
+// fitElsewhere says whether every replica of the set finds another place when they all have gone and f's has come. The map is as before when it returns.
+func (p *planner) fitElsewhere(f *finder, set []*fleet.Replica) bool {
+	var taken []claim
+	take := func(f *finder) bool {
+		shards, ok := f.find()
+		if ok {
+			f.cards.Claim(shards, &f.spec.Placement)
+			taken = append(taken, claim{shards, &f.spec.Placement})
+		}
+		return ok
+	}
+	for _, r := range set {
+		f.cards.Release(r.Shards, p.placement(r))
+	}
+	fit := take(f)
+	for _, r := range set {
+		fit = fit && take(p.finder(p.models[r.Model]))
+	}
+	for _, c := range slices.Backward(taken) {
+		f.cards.Release(c.shards, c.takes)
+	}
+	for _, r := range set {
+		f.cards.Claim(r.Shards, p.placement(r))
+	}
+	return fit
 }
 
 // quietOthers returns the ready replicas of other models that are certain to have been quiet for long, the longest first; never pinned ones.
@@ -52,12 +104,21 @@ func (p *planner) quietOthers(model string) []*fleet.Replica {
 }
 
 // stopPhrase writes "stop r-1.17.2 of old-model (quiet 3h)".
-func (p *planner) stopPhrase(set []*fleet.Replica) string {
+func (p *planner) stopPhrase(set []*fleet.Replica) string { return p.phrase("stop", set) }
+
+func (p *planner) phrase(verb string, set []*fleet.Replica) string {
 	parts := make([]string, 0, len(set))
 	for _, r := range set {
-		parts = append(parts, fmt.Sprintf("%s of %s (quiet %s)", r.ID, r.Model, roughly(p.Quiet[r.ID].For)))
+		state := string(r.State)
+		switch q := p.Quiet[r.ID]; {
+		case r.State == fleet.Ready && q.Known && q.For >= leastQuiet:
+			state = "quiet " + roughly(q.For)
+		case r.State == fleet.Ready:
+			state = "in use, priority " + strconv.Itoa(p.models[r.Model].Spec.Priority)
+		}
+		parts = append(parts, fmt.Sprintf("%s of %s (%s)", r.ID, r.Model, state))
 	}
-	return "stop " + strings.Join(parts, " and ")
+	return verb + " " + strings.Join(parts, " and ")
 }
 
 // roughly writes a duration as people say it: "3h", "12m", "40s".

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -72,7 +71,7 @@ func (x random) choose(nodes []*node, t *task) (int, int) {
 	return i, cards[x.r.IntN(len(cards))]
 }
 
-// bestFit takes the node with the least CPU and GPU left, each as a part of the largest machine's, as an integer; of a part's cards the fullest.
+// bestFit takes the node with the least CPU and GPU left, each as a part of the largest machine's, as an integer out of 100; of a part's cards the fullest.
 type bestFit struct{}
 
 // The largest machine of the paper's simulator.
@@ -87,7 +86,7 @@ func (bestFit) choose(nodes []*node, t *task) (int, int) {
 			continue
 		}
 		left := float64(n.cpu-t.cpu)/mostCPU/2 + float64(n.total()-t.demand())/mostGPU/2
-		if score := 100 - int(100*left); score > most {
+		if score := int(100 * (1 - left)); score > most {
 			best, most = i, score
 		}
 	}
@@ -124,8 +123,8 @@ func typicalOf(tasks []task) []class {
 		t.memory = 0
 		count[t]++
 	}
-	kinds := slices.SortedFunc(maps.Keys(count), func(a, b task) int {
-		return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)))
+	kinds := slices.SortedFunc(maps.Keys(count), func(a, b task) int { // of equally frequent kinds the larger first, as in the paper's simulator
+		return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(b.cpu, a.cpu), cmp.Compare(b.milli, a.milli), cmp.Compare(b.gpus, a.gpus), cmp.Compare(b.spec, a.spec))
 	})
 	var out []class
 	covered := 0

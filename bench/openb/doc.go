@@ -5,9 +5,6 @@
 // of the cluster. Each task is placed once, when it arrives, or dropped; none ends, none is moved. What counts is the part of the cluster's GPUs that is
 // allocated in the end.
 //
-// Tasks ask for CPU and GPU. The files give host memory too; with it FGD ends half a point below what was published for gpuspec33 (0.2 without), so the
-// published runs are taken to have gone without it. The flag -memory takes it in for all policies alike.
-//
 // Berth is its own planner's Placer, the very code that a leader places replicas with; what it is told of the workload is what has arrived so far. Random,
 // BestFit and FGD are written down here; each is held against what the paper's own runs published, so that a comparison with them is one with the paper.
 package main

@@ -17,7 +17,7 @@ func main() {
 	traces := flag.String("traces", "default,gpuspec33,multigpu50", "traces, by the end of their files' names")
 	seeds := flag.Int("seeds", 10, "orders of arrival; the first has the seed 42, as in the paper")
 	workers := flag.Int("workers", max(1, runtime.NumCPU()-1), "runs at a time")
-	memory := flag.Bool("memory", false, "tasks ask for host memory too, which the published runs do not seem to have done")
+	memory := flag.Bool("memory", true, "tasks ask for host memory too")
 	out := flag.String("json", "", "also write everything to this file")
 	flag.Parse()
 	if err := bench(*dir, strings.Split(*traces, ","), *seeds, *workers, *memory, *out); err != nil {
