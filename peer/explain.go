@@ -125,7 +125,21 @@ func (e *explainer) ExplainNode(name string) (string, error) {
 	for _, u := range n.Unmanaged {
 		lines = append(lines, fmt.Sprintf("unmanaged: %s holds %s", u.What, strings.Join(u.GPUs, ", ")))
 	}
-	return strings.Join(lines, "\n"), nil
+	return strings.Join(append(lines, e.modelLines(name)...), "\n"), nil
+}
+
+// modelLines says of each model whether one more replica, or a shard of one, could go to the node, and why not.
+func (e *explainer) modelLines(node string) []string {
+	why, _ := scheduler.ExplainNode(e.snapshot(), node)
+	lines := make([]string, 0, len(why.Models))
+	for _, m := range why.Models {
+		if m.Reason == "" {
+			lines = append(lines, fmt.Sprintf("model %s: there is room", m.Model))
+		} else {
+			lines = append(lines, fmt.Sprintf("model %s: no (%s)", m.Model, m.Reason))
+		}
+	}
+	return lines
 }
 
 func gpuLine(state *fsm.State, n *fleet.Node, g fleet.GPU) string {

@@ -145,7 +145,8 @@ func TestExplainNodeSaysWhatHoldsEachCard(t *testing.T) {
 	}
 	want := "node n1 is cordoned: new fans\n" +
 		"gpu 0, h100-sxm-80gb, 80GiB: healthy, free\n" +
-		"gpu 1, h100-sxm-80gb, 80GiB: healthy, held by " + id
+		"gpu 1, h100-sxm-80gb, 80GiB: healthy, held by " + id + "\n" +
+		"model a: no (cordoned)"
 	if id == "" || text != want {
 		t.Errorf("got\n%s\nwant\n%s", text, want)
 	}
