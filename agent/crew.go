@@ -202,7 +202,7 @@ func (c *crew) get(replica string) (*keeper, bool) {
 func (c *crew) doors() []*keeper {
 	return slices.DeleteFunc(c.list(), func(k *keeper) bool {
 		v := k.view()
-		return v.handle == nil || v.gone || v.handle.Launch().Order.Rank > 0
+		return v.handle == nil || v.gone || v.ended || v.handle.Launch().Order.Rank > 0
 	})
 }
 

@@ -81,6 +81,9 @@ func (k *keeper) finish(ctx context.Context, v view) time.Duration {
 		k.sayStopped(v.status, v.order)
 		return 0
 	}
+	if wait := k.refusing(v); wait > 0 {
+		return wait
+	}
 	err := v.handle.Close(ctx)
 	if err != nil && !errors.Is(err, shim.ErrGone) {
 		k.warn("a shim that has ended cannot be closed", err)
@@ -88,6 +91,18 @@ func (k *keeper) finish(ctx context.Context, v view) time.Duration {
 	}
 	k.leave()
 	return 0
+}
+
+// refusing is for how long the shut door of an ended replica still answers. A router that is cut off from the peers goes on sending to it, and must be told
+// that nothing was done; a connection that nobody takes says that as well, but looks like a failure. An agent that was started meanwhile begins anew.
+func (k *keeper) refusing(v view) time.Duration {
+	if v.handle.Launch().Order.Rank > 0 {
+		return 0
+	}
+	if k.left.IsZero() {
+		k.left = time.Now()
+	}
+	return time.Until(k.left.Add(refuseFor))
 }
 
 // conclude ends a shard that has no shim: it was never started here, or its shim died.

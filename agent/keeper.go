@@ -16,6 +16,7 @@ import (
 const (
 	tryAgain  = time.Second      // between tries of what failed, and between looks at cards that are not empty yet
 	lookAgain = 10 * time.Second // at what SIGKILL could not end
+	refuseFor = time.Minute      // for which a shut door goes on refusing after its replica has left the table
 )
 
 // keeper looks after one shard: it brings what its shim does into line with the newest order, and reports what its shim says. It is one
@@ -43,6 +44,7 @@ type keeper struct {
 	refused heard // the order that cannot be carried out here; reported
 	watcher sync.WaitGroup
 	warned  string
+	left    time.Time // when the replica was known to have left the table; zero: it has not
 }
 
 // bench is what every keeper works with.

@@ -48,7 +48,10 @@ func TestAReplicaFromItsOrderToItsEnd(t *testing.T) {
 		if tr := g.last(); !tr.Released || tr.Order.N != 20 || tr.Cut != 3 {
 			t.Errorf("%+v", tr)
 		}
-		if !s.closed {
+		if g.after(55 * time.Second); s.closed {
+			t.Error("the shut door does not go on refusing")
+		}
+		if g.after(10 * time.Second); !s.closed {
 			t.Error("the shim was not closed")
 		}
 	})

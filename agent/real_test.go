@@ -148,6 +148,10 @@ func TestRealShimAcrossAgents(t *testing.T) {
 		if tr := g.last(); !tr.Released || tr.Order.N != 30 {
 			t.Errorf("%+v", tr)
 		}
+		if code, body := g.ask(door); code != http.StatusServiceUnavailable || !strings.Contains(body, "shut") {
+			t.Errorf("the shut door answers %d %s", code, body)
+		}
+		g.after(time.Minute)
 		if code, body := g.ask(door); code != 0 {
 			t.Errorf("the door still answers %d %s", code, body)
 		}
