@@ -121,7 +121,7 @@ type exchange struct {
 
 // run sends the request to one replica after another until one answers or there is no more to try.
 func (x *exchange) run() {
-	x.hint = pool.Hint{Session: x.session(), Key: x.fairKey(), Arrived: x.start, Stop: listen.Stopping(x.r.Context()), Stream: x.want.stream}
+	x.hint = pool.Hint{Prompt: x.prompt(), Key: x.fairKey(), Arrived: x.start, Stop: listen.Stopping(x.r.Context()), Stream: x.want.stream}
 	if x.want.stream {
 		x.hint.Waiting, x.hint.WaitingAfter, x.hint.WaitingEvery = x.keepAlive, x.h.keepAliveAfter, x.h.keepAliveEvery
 	}
@@ -140,9 +140,6 @@ func (x *exchange) run() {
 		}
 	}
 }
-
-// session is the client's own word for requests that belong together.
-func (x *exchange) session() string { return x.r.Header.Get("X-Session-Id") }
 
 // refuse tells the client why no replica took the request. If some replica was tried, what that met says more.
 func (x *exchange) refuse(err error) {

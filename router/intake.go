@@ -26,6 +26,9 @@ type want struct {
 	model  string
 	stream bool
 	body   *body
+
+	prompt  openai.Prompt // where in the body it lies; nothing of a form
+	session string        // prompt_cache_key as written
 }
 
 // errNoMemory says that large bodies hold all the memory that they may.
@@ -95,7 +98,7 @@ func readJSON(f *filler) (*want, *openai.Error) {
 	if err != nil {
 		return nil, badRequest(err.Error(), "stream")
 	}
-	return &want{model: model, stream: stream, body: f.body}, nil
+	return &want{model: model, stream: stream, body: f.body, prompt: scan.Prompt(), session: scan.Session()}, nil
 }
 
 func readForm(f *filler, boundary string) (*want, *openai.Error) {

@@ -14,13 +14,17 @@ const (
 	maxValue = 4 << 10 // bytes of the model's name as written
 )
 
-// Scanner finds the members "model" and "stream" at the top of a JSON object that arrives in pieces. It decodes nothing
-// else: strings are skipped at the speed of [bytes.IndexByte] and the body is never held. It checks what decides where
+// Scanner finds the members "model" and "stream" at the top of a JSON object that arrives in pieces, and where those
+// that make up the prompt lie. It decodes nothing else: strings are skipped at the speed of [bytes.IndexByte] and the body is never held. It checks what decides where
 // the object ends (brackets, quotes, one value, nothing after it) and leaves the rest to the engine.
 //
 // A member that occurs twice is an error, because an engine could obey the other one.
 type Scanner struct {
 	model, stream string // as written; "" means not seen
+	session       string // as written
+	prompt        Prompt
+	span          *Span // of the member that is being read, if it is one of the prompt's
+	at            int64 // where in the body the current step begins
 	state         state
 	after         state  // where a string returns to
 	stack         []byte // closing brackets that are due
@@ -48,6 +52,7 @@ const (
 // Write takes the next piece of the body. Its error says what is wrong and where, and stays.
 func (s *Scanner) Write(p []byte) (int, error) {
 	for i := 0; i < len(p) && s.err == nil; {
+		s.at = s.offset + int64(i)
 		i += s.step(p[i:])
 	}
 	s.offset += int64(len(p))
@@ -135,8 +140,11 @@ func (s *Scanner) step(p []byte) int {
 // member begins the value of a member of the top object.
 func (s *Scanner) member(c byte) {
 	keep := 0
-	if s.key == "model" || s.key == "stream" {
+	switch s.key {
+	case "model", "stream", "prompt_cache_key":
 		keep = maxValue
+	default:
+		s.open()
 	}
 	switch c {
 	case '"':
@@ -192,7 +200,7 @@ func (s *Scanner) text(p []byte) int {
 	}
 	s.take(p[:i+1])
 	s.state = s.after
-	s.finish()
+	s.finish(i + 1)
 	return i + 1
 }
 
@@ -205,7 +213,7 @@ func (s *Scanner) literal(p []byte) int {
 	}
 	s.take(p[:end])
 	s.state = s.after
-	s.finish()
+	s.finish(end)
 	return end
 }
 
@@ -224,8 +232,8 @@ func (s *Scanner) take(p []byte) {
 	s.capture = append(s.capture, p...)
 }
 
-// finish uses what was read: a name, or the value of a member that we look for.
-func (s *Scanner) finish() {
+// finish uses what was read up to a byte of the current step: a name, or the value of a member that we look for.
+func (s *Scanner) finish(end int) {
 	switch {
 	case s.err != nil || len(s.stack) != 1:
 	case s.after == atColon:
@@ -237,13 +245,19 @@ func (s *Scanner) finish() {
 		}
 	case s.keep > 0:
 		s.put(string(s.capture))
+	default:
+		s.shut(end)
 	}
 }
 
 func (s *Scanner) put(v string) {
 	field := &s.model
-	if s.key == "stream" {
+	switch s.key {
+	case "stream":
 		field = &s.stream
+	case "prompt_cache_key":
+		s.session = v
+		return
 	}
 	if *field != "" {
 		s.fail("the member %q is there twice", s.key)
@@ -265,6 +279,9 @@ func (s *Scanner) value(p []byte) int {
 			s.push(c)
 		case '}', ']':
 			s.pop(c)
+			if len(s.stack) == 1 {
+				s.shut(i + 1)
+			}
 		case ',':
 			if len(s.stack) == 1 {
 				s.state = atKey

@@ -19,6 +19,7 @@ type Lease struct {
 	trial   bool
 	stream  bool
 	begun   bool
+	guess   guess
 }
 
 // Refusal is why Acquire gives no replica: NotFound for an unknown model, NotReady for all else.
@@ -81,10 +82,14 @@ func unknown(name string) *Refusal {
 // Here and in Release a use gets its time (DESIGN §8, rule 1).
 func (m *model) take(r *replica, hint *Hint) Lease {
 	r.inFlight++
-	r.used = stamp{at: m.pool.clock.now(), known: true}
+	now := m.pool.clock.now()
+	r.used = stamp{at: now, known: true}
 	l := Lease{Endpoint: r.Endpoint, model: m, replica: r, life: r.life.ctx, stream: hint.Stream}
 	if l.stream {
 		r.motion.streams++
+	}
+	if knowsPrompts(m.policy) {
+		l.guess = m.expect(r, hint, now)
 	}
 	if r.trouble.open() {
 		l.trial, r.trouble.trying = true, true
@@ -105,10 +110,21 @@ func (l *Lease) Answered() {
 	l.begun = true
 	if l.stream {
 		l.replica.motion.begun++
+		l.first()
 	}
 	if l.trial {
 		l.judge(Served)
 	}
+}
+
+// first learns from the first byte of a stream. The model's lock is held.
+func (l *Lease) first() {
+	if !l.guess.made {
+		return // the policy does not care
+	}
+	now := l.model.pool.clock.now()
+	l.model.met(l.replica, &l.guess, now)
+	l.replica.queue.leave(now, l.guess.compute, true)
 }
 
 // Release ends the request: it is no longer in flight and the replica was used until now.
@@ -124,6 +140,8 @@ func (l *Lease) Release(v Verdict) {
 		r.motion.streams--
 		if l.begun {
 			r.motion.begun--
+		} else if l.guess.made {
+			r.queue.leave(0, l.guess.compute, false)
 		}
 	}
 	r.used = stamp{at: m.pool.clock.now(), known: true}

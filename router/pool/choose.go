@@ -8,8 +8,8 @@ import (
 
 // Hint is what is known of a request beside its model. It belongs to one request, and is handed to each Acquire for it.
 type Hint struct {
-	// Session is the client's own word for requests that belong together (a cache key or session header).
-	Session string
+	// Prompt is what a policy that knows prompts chooses by; its zero value is fine.
+	Prompt Prompt
 	// Key names the client, so that one client's many requests do not go before another's few when they must wait.
 	Key string
 	// Stream says that the answer comes token by token, so that its tokens can be seen to move.
@@ -31,23 +31,30 @@ type Hint struct {
 // policy chooses among candidates that are all equally allowed to take a request. It runs under the model's lock, must
 // not keep the slice, and returns an index. start counts up by one a choice, so that a policy can let equals take turns.
 type policy interface {
-	pick(hint *Hint, candidates []*replica, start int) int
+	pick(m *model, hint *Hint, candidates []*replica, start int) int
 }
 
-// policyOf returns the policy of that name. Those that need to know prompts (ttft, prefix-bounded) choose by load until
-// the prefix index is there; so does a name from a newer release.
+// policyOf returns the policy of that name; one from a newer release counts as the default.
 func policyOf(name string) policy {
-	if name == "round-robin" {
+	switch name {
+	case "round-robin":
 		return roundRobin{}
+	case "least-loaded":
+		return leastLoaded{}
+	case "prefix-bounded":
+		return prefixBounded{}
 	}
-	return leastLoaded{}
+	return ttft{}
 }
+
+// knowsPrompts says whether a policy makes use of [Hint.Prompt].
+func knowsPrompts(p policy) bool { return p == ttft{} || p == prefixBounded{} }
 
 // leastLoaded takes the replica with the least in flight. Equals take turns, also within a burst, because counts rise at
 // the moment of choice.
 type leastLoaded struct{}
 
-func (leastLoaded) pick(_ *Hint, c []*replica, start int) int {
+func (leastLoaded) pick(_ *model, _ *Hint, c []*replica, start int) int {
 	best := start % len(c)
 	for i := 1; i < len(c); i++ {
 		if j := (start + i) % len(c); c[j].inFlight < c[best].inFlight {
@@ -59,7 +66,7 @@ func (leastLoaded) pick(_ *Hint, c []*replica, start int) int {
 
 type roundRobin struct{}
 
-func (roundRobin) pick(_ *Hint, c []*replica, start int) int { return start % len(c) }
+func (roundRobin) pick(_ *model, _ *Hint, c []*replica, start int) int { return start % len(c) }
 
 // lack is why no replica was chosen. Greater ones go before lesser ones when replicas differ.
 type lack int
@@ -126,7 +133,7 @@ func (m *model) chooseAmong(tier func(*replica) bool, hint *Hint, now time.Time)
 		return nil, why, until
 	}
 	m.turn++
-	return candidates[m.policy.pick(hint, candidates, m.turn)], 0, time.Time{}
+	return candidates[m.policy.pick(m, hint, candidates, m.turn)], 0, time.Time{}
 }
 
 // obstacle says what keeps a replica from taking a request, and until when; lacksReplica means nothing does.

@@ -12,8 +12,9 @@ import (
 // A use between two looks, in a tick in which the machine slept, may have been before the sleep or after it. It counts
 // as after: a replica may look more recently used once, by that sleep, but never less.
 type clock struct {
-	boot  func() time.Duration
-	start time.Time
+	boot func() time.Duration
+	// now is the time since the start without sleeps: a stamp.
+	now func() time.Duration
 
 	mu     sync.Mutex
 	seen   time.Duration // of the newest look, as now tells it
@@ -29,12 +30,9 @@ const (
 	maxSleeps  = 64                     // those before are taken for uses after the oldest one kept
 )
 
-func newClock(boot func() time.Duration) *clock {
-	return &clock{boot: boot, start: time.Now(), first: boot()}
+func newClock(boot, now func() time.Duration) *clock {
+	return &clock{boot: boot, now: now, first: boot()}
 }
-
-// now is the time since the start without sleeps: a stamp.
-func (c *clock) now() time.Duration { return time.Since(c.start) }
 
 // look compares the clocks.
 func (c *clock) look() {

@@ -8,6 +8,7 @@ import (
 
 	"berth/fleet"
 	"berth/fleet/wire"
+	"berth/router/prefix"
 )
 
 // Pool routes by the newest table that it was given. It is safe for concurrent use.
@@ -28,7 +29,14 @@ type view struct {
 // New makes a pool that has no table yet: it refuses everything as not ready. boot tells the time since an arbitrary,
 // fixed moment and must go on while the machine is suspended; it is read once per report.
 func New(boot func() time.Duration) *Pool {
-	return &Pool{clock: newClock(boot), known: make(map[string]*model)}
+	start := time.Now()
+	return NewAt(boot, func() time.Duration { return time.Since(start) })
+}
+
+// NewAt is New for a simulation, whose time is what now says instead of the machine's. Only what choices are made and
+// learned by follows it; waiting for a replica does not.
+func NewAt(boot, now func() time.Duration) *Pool {
+	return &Pool{clock: newClock(boot, now), known: make(map[string]*model)}
 }
 
 // Apply replaces the table. What is in flight stays counted on its replica, in the table or not; requests that wait for
@@ -42,7 +50,7 @@ func (p *Pool) Apply(t wire.Table) {
 		row := &t.Models[i]
 		m := p.known[row.Name]
 		if m == nil {
-			m = &model{pool: p, name: row.Name}
+			m = &model{pool: p, name: row.Name, luck: firstLuck}
 			p.known[row.Name] = m
 		}
 		listed[m] = true
@@ -86,6 +94,18 @@ func (p *Pool) Name(nameOrAlias string) (string, bool) {
 	return m.name, true
 }
 
+// KnowsPrompts says whether the policy of a model (name or alias) makes use of prompts.
+func (p *Pool) KnowsPrompts(nameOrAlias string) bool {
+	v := p.view.Load()
+	if v == nil || v.models[nameOrAlias] == nil {
+		return false
+	}
+	m := v.models[nameOrAlias]
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.replicas) > 1 && knowsPrompts(m.policy)
+}
+
 // model is one model: its row of the table, its replicas, and who waits for one.
 type model struct {
 	pool *Pool
@@ -100,8 +120,12 @@ type model struct {
 	turn     int        // where the next choice begins, so that equals take turns
 	waiting  []*waiter  // in the order in which they are served, see fair.go
 	rounds   rounds
-	knocked  bool // a request came and could not even wait; told in the next report
-	troubled int  // replicas with trouble: while 0, no choice reads a clock for them
+	knocked  bool       // a request came and could not even wait; told in the next report
+	pace     pace       // of all replicas, for one of which little is known
+	luck     float64    // part of a prompt that its home has although this router did not send it there
+	has      []affinity // scratch
+	lengths  []int      // scratch
+	troubled int        // replicas with trouble: while 0, no choice reads a clock for them
 }
 
 // replica is one replica that is in the table, or was.
@@ -113,6 +137,14 @@ type replica struct {
 	motion   motion
 	life     life
 	moves    atomic.Uint64 // bytes came; written without the lock
+	seed     uint64        // hash of its id, for rendezvous
+	index    prefix.Index
+	queue    queue
+	pace     pace
+}
+
+func newReplica(e wire.Endpoint) *replica {
+	return &replica{Endpoint: e, life: newLife(), seed: prefix.Text(0, e.Replica)}
 }
 
 // stamp is a moment of the clock, or the fact that there was none.
@@ -137,13 +169,14 @@ func (m *model) update(row *wire.TableModel) {
 				old = slices.Delete(old, i, i+1)
 				r.renew(e)
 			} else {
-				r = &replica{Endpoint: e, life: newLife()}
+				r = newReplica(e)
 			}
 			m.replicas = append(m.replicas, r)
 		}
 	}
 	for _, r := range old {
 		if r.inFlight > 0 || r.used.known {
+			r.index = prefix.Index{} // when it comes back it has been started anew
 			m.gone = append(m.gone, r)
 		}
 	}
