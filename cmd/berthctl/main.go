@@ -96,6 +96,7 @@ type usageError struct{ error }
 type app struct {
 	in       io.Reader
 	out, err io.Writer
+	screen   io.Writer    // where the output ends up while it is collected; nil: out
 	http     *http.Client // nil: the client's own; tests have another network
 
 	addrs   []string

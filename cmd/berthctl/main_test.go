@@ -113,7 +113,7 @@ func TestAnOperatorsFirstHour(t *testing.T) {
 		has(t, out, "replicas.min: 3 -> 2")
 		time.Sleep(10 * time.Second)
 		out, _ = x.at(0, "status")
-		has(t, words(out), "MODELS 3 satisfied 3 short 0", "REPLICAS ready 5", "h100-sxm-80gb [#############.......] 32 20 12 0 0")
+		has(t, words(out), "MODELS 3 3 satisfied 0 short", "REPLICAS 5 5 ready", "h100-sxm-80gb [#############.......] 63% 32 20 12 0 0")
 		x.at(0, "routers")
 		out, _ = x.at(0, "router", "show", "router-2")
 		has(t, words(out), "deepseek-ai/DeepSeek-R1 - -")
@@ -235,13 +235,19 @@ func TestAgesForPeople(t *testing.T) {
 	}
 }
 
-func TestBarsWorkWithoutColour(t *testing.T) {
-	for _, c := range []struct {
-		used, total int
-		want        string
-	}{{0, 0, "...................."}, {1, 32, "#..................."}, {32, 32, "####################"}, {16, 32, "##########.........."}} {
-		if got := bar(c.used, c.total); got != "["+c.want+"]" {
-			t.Errorf("%d of %d: %s", c.used, c.total, got)
-		}
+// Watching writes over what was there and never empties a screen; off a terminal no control sequence is written at all.
+func TestWatchingDoesNotFlicker(t *testing.T) {
+	if got := string(overwrite("a\nb\n", false)); got != "\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J" {
+		t.Errorf("%q", got)
 	}
+	inCluster(t, func(x terminal) {
+		var out, errs bytes.Buffer
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		a := &app{in: strings.NewReader(""), out: &out, err: &errs, http: x.http}
+		code := a.run(ctx, []string{"--addr", x.addr, "status", "--watch"})
+		if shown := strings.Count(out.String(), "NODES"); code != 0 || shown < 3 || strings.Contains(out.String(), "\x1b") {
+			t.Errorf("exit %d, %d screens\n%s%s", code, shown, &out, &errs)
+		}
+	})
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 
 	"berth/admin/client"
 	"berth/fleet"
+	"berth/status/screen"
 )
 
 func (a *app) printJSON(v any) error {
@@ -51,25 +53,8 @@ func cell(v any) string {
 	return "-"
 }
 
-// age writes seconds for people: two units at most, and "-" for an unknown duration.
-func age(s float64) string {
-	if s < 0 {
-		return "-"
-	}
-	d := time.Duration(s * float64(time.Second))
-	switch {
-	case d < time.Second:
-		return "0s"
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
-	default:
-		return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
-	}
-}
+// age writes seconds for people; an unknown duration is "-".
+func age(s float64) string { return screen.Age(s) }
 
 // size writes an amount of memory for people, in GiB.
 func size(b fleet.Bytes) string {
@@ -85,8 +70,7 @@ func (a *app) confirm(format string, args ...any) error {
 		return nil
 	}
 	what := fmt.Sprintf(format, args...)
-	f, ok := a.in.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
+	if !onTerminal(a.in) {
 		return usageError{fmt.Errorf("%s needs --yes when nobody can be asked", what)}
 	}
 	fmt.Fprintf(a.err, "%s? [y/N] ", what)
@@ -97,19 +81,24 @@ func (a *app) confirm(format string, args ...any) error {
 	return nil
 }
 
-// watch shows a view now and whenever it may have changed, until the context ends. On a terminal each showing replaces the one before.
+// watch shows a view now and whenever it may have changed, until the context ends. On a terminal each showing is written over the one before.
 func (a *app) watch(ctx context.Context, show func(context.Context, client.ReadOptions) (client.Meta, error)) error {
 	var after fleet.Index
-	for {
-		if f, ok := a.out.(*os.File); ok && term.IsTerminal(int(f.Fd())) && !a.json {
-			fmt.Fprint(a.out, "\x1b[H\x1b[2J")
-		}
+	out := a.out
+	defer func() { a.out = out }()
+	for first := true; ; first = false {
+		var view bytes.Buffer
+		a.out, a.screen = &view, out
 		meta, err := show(ctx, client.ReadOptions{Index: after, Wait: waitFor(after), Consistency: a.consistency()})
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return nil // interrupted: that is how watching ends
-		}
-		if err != nil {
+		case err != nil:
 			fmt.Fprintln(a.err, "berthctl:", describe(err))
+		case onTerminal(out) && !a.json:
+			_, err = out.Write(overwrite(view.String(), first))
+		default:
+			_, err = out.Write(view.Bytes())
 		}
 		after = meta.Index
 		select {
@@ -118,6 +107,16 @@ func (a *app) watch(ctx context.Context, show func(context.Context, client.ReadO
 		case <-time.After(time.Second):
 		}
 	}
+}
+
+// overwrite makes a view take the place of the one before without a moment of emptiness: each line clears what is left of the old one to its right,
+// and the last clears what is below.
+func overwrite(view string, first bool) []byte {
+	start := "\x1b[H"
+	if first {
+		start = "\x1b[2J\x1b[H"
+	}
+	return []byte(start + strings.ReplaceAll(view, "\n", "\x1b[K\n") + "\x1b[J")
 }
 
 // waitFor lets the first reading answer at once and later ones block for a short time: ages on the screen go on without a change of state.
@@ -143,4 +142,35 @@ func (a *app) freshness(m client.Meta) {
 	case m.KnowledgeAge > 5*time.Second:
 		fmt.Fprintf(a.err, "note: %s last heard of newer state %s ago\n", m.Peer, age(m.KnowledgeAge.Seconds()))
 	}
+}
+
+// onTerminal says whether a stream is one.
+func onTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// shown is where the output ends up: while watching, it is collected first.
+func (a *app) shown() io.Writer {
+	if a.screen != nil {
+		return a.screen
+	}
+	return a.out
+}
+
+// extent gives the columns and rows of the terminal that the output goes to; zeros when it goes to none.
+func (a *app) extent() (width, height int) {
+	if !onTerminal(a.shown()) {
+		return 0, 0
+	}
+	width, height, err := term.GetSize(int(a.shown().(*os.File).Fd()))
+	if err != nil {
+		return 0, 0
+	}
+	return width, height
+}
+
+// colour says whether colours may be used: on a terminal, unless NO_COLOR is set (no-color.org).
+func (a *app) colour() bool {
+	return onTerminal(a.shown()) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
