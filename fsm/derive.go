@@ -9,26 +9,22 @@ import (
 	"berth/fsm/ordered"
 )
 
-// replicasBy lists replicas, which come in order of id, under the names that of gives for each, in order of name and id. It sorts the names
-// alone and counts each name's replicas: a fraction of the work of sorting all.
-func replicasBy(replicas []*fleet.Replica, of func(*fleet.Replica, func(string))) []ordered.Entry[*fleet.Replica] {
-	g := grouping{number: map[string]int{}}
-	for _, r := range replicas {
+// replicasBy makes the table of replicas under the names that of gives for each, in order of name and id. They come in order of id, so it sorts
+// the names alone and counts each name's replicas: a fraction of the work of sorting all.
+func replicasBy(replicas []*fleet.Replica, of func(*fleet.Replica, func(string))) (table[fleet.Replica], bool) {
+	g := grouping{number: map[string]int32{}}
+	for i, r := range replicas {
+		g.from = int32(i)
 		of(r, g.add)
 	}
-	place := g.places()
-	out := make([]ordered.Entry[*fleet.Replica], len(g.member))
+	names, order := g.sorted()
 	var keys keyring
-	i := 0
-	for _, r := range replicas {
-		of(r, func(name string) {
-			at := &place[g.member[i]]
-			out[*at] = ordered.Entry[*fleet.Replica]{Key: keys.key(name, r.ID), Value: r}
-			*at++
-			i++
-		})
-	}
-	return out
+	t, ok := ordered.Build(len(order), func(i int) (string, *fleet.Replica) {
+		m := g.member[order[i]]
+		r := replicas[m.from]
+		return keys.key(names[m.number], r.ID), r
+	})
+	return table[fleet.Replica]{t}, ok
 }
 
 func modelsOf(r *fleet.Replica, add func(string)) { add(r.Model) }
@@ -39,31 +35,41 @@ func nodesOf(r *fleet.Replica, add func(string)) {
 	}
 }
 
-// grouping counts how often each name comes.
+// grouping counts how often each name comes. It holds numbers and not pointers, because the garbage collector runs beside it.
 type grouping struct {
-	number map[string]int // of a name, in the order in which they first came
-	count  []int          // by number
-	member []int          // the number of each name that came
+	number map[string]int32 // of a name, in the order in which they first came
+	names  []string         // by number
+	count  []int            // by number
+	member []member         // of the names, in the order in which they came
+	from   int32            // the replica that names come from
 }
+
+type member struct{ number, from int32 }
 
 func (g *grouping) add(name string) {
 	n, known := g.number[name]
 	if !known {
-		n = len(g.count)
-		g.number[name], g.count = n, append(g.count, 0)
+		n = int32(len(g.names))
+		g.number[name] = n
+		g.names, g.count = append(g.names, name), append(g.count, 0)
 	}
 	g.count[n]++
-	g.member = append(g.member, n)
+	g.member = append(g.member, member{n, g.from})
 }
 
-// places returns, by number, where the first of a name goes when all are in order of name.
-func (g *grouping) places() []int {
+// sorted returns the names by number, and the places of all members in order of name and, within one name, as they came.
+func (g *grouping) sorted() (names []string, order []int32) {
 	place, next := make([]int, len(g.count)), 0
 	for _, name := range slices.Sorted(maps.Keys(g.number)) {
 		n := g.number[name]
 		place[n], next = next, next+g.count[n]
 	}
-	return place
+	order = make([]int32, len(g.member))
+	for i, m := range g.member {
+		order[place[m.number]] = int32(i)
+		place[m.number]++
+	}
+	return g.names, order
 }
 
 // keyring makes keys that share memory, a page for a few hundred of them.

@@ -140,8 +140,8 @@ func (l *loader) state(h header) (*State, error) {
 	var errs [6]error
 	record.Together(
 		func() { errs[0] = l.makeReplicas(s) },
-		func() { errs[1] = derive(&s.byModel, "a replica of a model", replicasBy(l.replicas, modelsOf)) },
-		func() { errs[2] = derive(&s.byNode, "a replica of a node", replicasBy(l.replicas, nodesOf)) },
+		func() { errs[1] = l.group(&s.byModel, modelsOf) },
+		func() { errs[2] = l.group(&s.byNode, nodesOf) },
 		func() { errs[3] = l.makeModels(s) },
 		func() { errs[4] = l.makeNodes(s) },
 		func() { errs[5] = l.makeRequests(s) },
@@ -151,6 +151,14 @@ func (l *loader) state(h header) (*State, error) {
 
 func (l *loader) makeReplicas(s *State) error {
 	return tableFrom(&s.replicas, "replica", l.replicas, func(r *fleet.Replica) string { return r.ID })
+}
+
+func (l *loader) group(t *table[fleet.Replica], of func(*fleet.Replica, func(string))) error {
+	var ok bool
+	if *t, ok = replicasBy(l.replicas, of); !ok {
+		return errors.New("a replica has two shards on one node, or is there twice")
+	}
+	return nil
 }
 
 func (l *loader) makeModels(s *State) error {
@@ -207,12 +215,9 @@ func (l *loader) makeRequests(s *State) error {
 
 // tableFrom makes a table of rows that must be in order of key.
 func tableFrom[T any](t *table[T], what string, rows []*T, key func(*T) string) error {
-	entries := make([]ordered.Entry[*T], len(rows))
-	for i, r := range rows {
-		entries[i] = ordered.Entry[*T]{Key: key(r), Value: r}
-	}
 	var ok bool
-	if t.rows, ok = ordered.FromSorted(entries); !ok {
+	t.rows, ok = ordered.Build(len(rows), func(i int) (string, *T) { return key(rows[i]), rows[i] })
+	if !ok {
 		return fmt.Errorf("a %s is out of order", what)
 	}
 	return nil

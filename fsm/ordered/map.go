@@ -40,26 +40,36 @@ type owner struct{ _ byte }
 
 // FromSorted makes a map of entries in ascending order of key. It returns false, and no map, when they are not.
 func FromSorted[V any](entries []Entry[V]) (Map[V], bool) {
-	var level []*node[V]
-	for i := 0; i < len(entries); i += full {
-		part := entries[i:min(i+full, len(entries))]
-		n := &node[V]{keys: make([]string, len(part)), vals: make([]V, len(part))}
-		for j, e := range part {
-			if i+j > 0 && e.Key <= entries[i+j-1].Key {
+	return Build(len(entries), func(i int) (string, V) { return entries[i].Key, entries[i].Value })
+}
+
+// Build is FromSorted for entries that need not lie in a slice: at is asked for each once, in order.
+func Build[V any](size int, at func(i int) (key string, v V)) (Map[V], bool) {
+	level := make([]*node[V], 0, size/full+1)
+	last := ""
+	for i := 0; i < size; i += full {
+		n := newLeaf[V](min(full, size-i))
+		for j := range n.keys {
+			key, v := at(i + j)
+			if i+j > 0 && key <= last {
 				return Map[V]{}, false
 			}
-			n.keys[j], n.vals[j] = e.Key, e.Value
+			n.keys[j], n.vals[j], last = key, v, key
 		}
 		level = append(level, n)
 	}
 	for len(level) > 1 {
 		level = parents(level)
 	}
-	m := Map[V]{size: len(entries)}
+	m := Map[V]{size: size}
 	if len(level) == 1 {
 		m.root = level[0]
 	}
 	return m, true
+}
+
+func newLeaf[V any](size int) *node[V] {
+	return &node[V]{keys: make([]string, size), vals: make([]V, size)}
 }
 
 // parents makes the level above a level of nodes.
