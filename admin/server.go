@@ -13,6 +13,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"berth/admin/client"
+	"berth/admin/web"
 	"berth/fleet"
 	"berth/fleet/wire"
 )
@@ -58,6 +59,7 @@ func New(cfg Config) *Server {
 	for _, r := range routes() {
 		s.router.Methods(r.method).Path(r.template()).Name(r.name()).Handler(s.endpoint(r))
 	}
+	s.router.Methods(http.MethodGet, http.MethodHead).Path("/").Handler(web.Handler())
 	s.router.Methods(http.MethodGet).Path("/leaderz").HandlerFunc(s.leaderz)
 	if cfg.Ops != nil {
 		for _, p := range []string{"/livez", "/readyz", "/metrics"} {

@@ -192,3 +192,12 @@ func mustJSON(t *testing.T, v any) string {
 	}
 	return string(data)
 }
+
+func TestEveryPeerServesThePage(t *testing.T) {
+	p := followed(t, 60)
+	p.knowledge.Leader = ""
+	w := call(p.api(nil), "GET", "/", "")
+	if w.Code != 200 || !strings.Contains(w.Body.String(), "<title>Berth</title>") {
+		t.Errorf("%d %.200s", w.Code, w.Body)
+	}
+}
