@@ -19,6 +19,7 @@ type housekeeping struct {
 	term   *board.Term
 	core   *core
 	roster *roster
+	since  time.Time // since when this peer leads: before others have had time to answer, their silence says nothing
 }
 
 func (h *housekeeping) run(ctx context.Context) error {
@@ -41,6 +42,7 @@ func (h *housekeeping) peers() []string {
 	for _, s := range h.core.node.Servers() {
 		switch {
 		case s.ID == h.core.ID():
+		case s.Heard < 0 && time.Since(h.since) < peerSilentAfter:
 		case s.Heard < 0:
 			out = append(out, fmt.Sprintf("peer %s has not answered this leader yet", s.ID))
 		case s.Heard > peerSilentAfter:

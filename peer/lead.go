@@ -44,7 +44,7 @@ func (l *leader) lead(ctx context.Context, number uint64) error {
 	g.Add("promotion", l.promotion)
 	g.Add("levels", (&levels{log: l.log, writer: l.core, servers: l.core.node.Servers}).run)
 	g.Add("dead peers", (&retirement{log: l.log, core: l.core, since: time.Now()}).run)
-	g.Add("housekeeping", (&housekeeping{term: term, core: l.core, roster: l.roster}).run)
+	g.Add("housekeeping", (&housekeeping{term: term, core: l.core, roster: l.roster, since: time.Now()}).run)
 	return g.Wait()
 }
 

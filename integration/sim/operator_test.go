@@ -156,7 +156,7 @@ func (b *book) noteRestored(start int64) {
 	end := b.tick()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.epochs = append(b.epochs, epochSeen{start, end, b.restores[len(b.restores)-1].after + 1, "a restore"})
+	b.epochs = append(b.epochs, epochSeen{start, end, b.restores[len(b.restores)-1].after + 1, restoreDone})
 }
 
 func registerName(i int) string { return fmt.Sprintf("register-%d", 1+i) }
