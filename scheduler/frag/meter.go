@@ -30,7 +30,6 @@ type measure struct {
 	weight int64
 	need   int         // whole cards
 	share  fleet.Bytes // or a part of one
-	size   int64       // thousandths of cards
 }
 
 type kept struct {
