@@ -69,3 +69,28 @@ func TestAStoppedRolloutSaysWhy(t *testing.T) {
 		t.Errorf("got %+v", v)
 	}
 }
+
+// What a replica takes of its host is what its own generation asked for, not what the present one does.
+func TestAnOldReplicaHoldsWhatItsOwnSpecAskedFor(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "fa", h100, 4)
+	m := w.model("m", 1, 1, h100, func(s *fleet.ModelSpec) { s.Placement.CPUs = 1 })
+	before := m.Spec
+	before.Placement.CPUs = 60
+	w.put("r-1", "m", "n1", 0, 1)
+	m.Generation = 2
+	w.model("x", 1, 1, h100, func(s *fleet.ModelSpec) { s.Placement.CPUs = 10 })
+	w.Specs = func(model string, generation uint64) *fleet.ModelSpec {
+		if model == "m" && generation == 1 {
+			return &before
+		}
+		return nil
+	}
+	if r := refusal(Plan(w.Snapshot), "x"); r.Reason == "" {
+		t.Error("x is placed beside a replica that holds 60 of the 64 CPUs")
+	}
+	w.Specs = nil
+	if r := refusal(Plan(w.Snapshot), "x"); r.Reason != "" {
+		t.Errorf("without the old spec the present one speaks: %+v", r)
+	}
+}
