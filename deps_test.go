@@ -50,7 +50,6 @@ var libraries = map[string][]string{
 	"github.com/hashicorp/go-hclog":           {"consensus"},
 	"github.com/hashicorp/memberlist":         {"gossip"},
 	"github.com/armon/go-metrics":             {"consensus", "gossip", "internal"},
-	"github.com/hashicorp/go-immutable-radix": {"fsm"},
 	"github.com/NVIDIA/go-nvml":               {"agent"},
 	"github.com/gorilla/mux":                  {"admin"},
 	"github.com/spf13/cobra":                  {"cmd"},
