@@ -50,9 +50,17 @@ vet: ## gofmt, go vet and staticcheck
 	@$(GO) tool staticcheck ./...
 
 MIN ?= 10
+# Where there is memory to write to, simulated disks are there: they need not survive, and sync at once.
+SHM = $(if $(wildcard /dev/shm/.),TMPDIR=/dev/shm)
+
+.PHONY: e2e
+e2e: build ## real processes on machines of their own: the pages of docs/operations, and faults under load (needs root, iproute2; ONLY=REGEXP for some)
+	@$(GO) build -o bin/e2e ./integration/e2e
+	@bin/e2e -bin bin $(if $(ONLY),-run '$(ONLY)')
 
 .PHONY: sim
-sim: ## random faults against the truth about use, for twice MIN=10 minutes: the ledger alone, then whole clusters
+sim: ## random faults against what is promised, for thrice MIN=10 minutes: control planes, the ledger of use alone, whole clusters
+	$(SHM) $(GO) test ./integration/sim -count=1 -run TestSimulation -v -timeout 0 -sim.for=$(MIN)m -sim.stories=$(or $(STORIES),/tmp)
 	$(GO) test ./idle -count=1 -run 'TestNeverQuietLongerThanTrue|TestUnknownHasAnEnd' -v -timeout 0 -sim.faults=$$(( 200000 * $(MIN) ))
 	$(GO) test ./dev -count=1 -run TestAWholeClusterNeverClaimsMoreQuietThanTrue -v -timeout 0 -truth.for=$(MIN)m
 
