@@ -37,6 +37,7 @@ type box struct {
 
 // Start starts a cluster. Its owner calls Close.
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
+	cfg.Network = oneAtATime(cfg.Network)
 	c := &Cluster{cfg: cfg, policy: listen.Policy{InsecureNoTLS: cfg.Network != nil}, machines: map[string]*box{}, agents: map[string]context.CancelCauseFunc{}, failed: make(chan error, 1)}
 	c.ctx, c.end = context.WithCancel(ctx)
 	if err := c.choosePorts(); err != nil {
@@ -60,6 +61,19 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 		}
 	}
 	return c, nil
+}
+
+// oneAtATime lets machines that start at once ask a caller's function for their networks one after the other.
+func oneAtATime(network func(machine, ip string) listen.Network) func(machine, ip string) listen.Network {
+	if network == nil {
+		return nil
+	}
+	var mu sync.Mutex
+	return func(machine, ip string) listen.Network {
+		mu.Lock()
+		defer mu.Unlock()
+		return network(machine, ip)
+	}
 }
 
 func (c *Cluster) choosePorts() error {
