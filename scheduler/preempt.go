@@ -17,6 +17,9 @@ func (p *planner) preempt(c *cast, f *finder) bool {
 	if p.waitFor(f, p.draining()) {
 		return true
 	}
+	if !slices.ContainsFunc(p.Models, func(m *fleet.Model) bool { return !m.Spec.Pin && m.Spec.Priority < c.model.Spec.Priority }) {
+		return false
+	}
 	for _, way := range p.clearings(f, func(r *fleet.Replica) bool { return p.yields(r, c.model) }) {
 		goes := p.without(f, way.goes)
 		if len(goes) == 0 {
