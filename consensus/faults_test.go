@@ -30,9 +30,8 @@ func TestRandomFaults(t *testing.T) {
 					r.start(id, 3)
 				}
 			}
-			leader := r.leader()
 			r.until("a write", func() bool { return put(r.leader(), "final") == nil })
-			leader = r.leader()
+			leader := r.leader()
 			r.same(leader)
 			for _, a := range acked {
 				if _, ok := leader.machine.State().Server(a.id); !ok {
