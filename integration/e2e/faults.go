@@ -228,14 +228,18 @@ func (t *trial) fullDisk(ctx context.Context) error {
 		return err
 	}
 	ballast := filepath.Join(m.dir, "var", "ballast")
-	_ = sh(ctx, "dd if=/dev/zero of=%s bs=64k 2>/dev/null", ballast) // ends when nothing is free
-	if err := t.ends(ctx, m, 60*time.Second); err != nil {
-		return err
+	_ = sh(ctx, "dd if=/dev/zero of=%s bs=4k 2>/dev/null", ballast) // ends when nothing is free
+	pause(ctx, 10*time.Second)
+	if now, err := t.leader(ctx); err != nil || now == m {
+		return fmt.Errorf("%s still leads, with nothing free: %w", m.name, err)
 	}
 	if err := os.Remove(ballast); err != nil {
 		return err
 	}
-	return t.start(ctx, m)
+	if m.pid(peerService) == 0 { // not even its term could be noted
+		return t.start(ctx, m)
+	}
+	return nil
 }
 
 func (t *trial) frozenDisk(ctx context.Context) error {

@@ -143,6 +143,8 @@ func (u *user) write(ctx context.Context) {
 	w.start = u.w.book.tick()
 	out := u.send(ctx, putModel(spec(w.key, w.value)))
 	switch {
+	case out.done && out.answer.Index.IsZero():
+		u.w.story.wrong("the write of %s was acknowledged without an index", w.value)
 	case out.done:
 		w.end, w.index, w.at = u.w.book.tick(), out.answer.Index, time.Now()
 		u.w.tally.add("writes acknowledged", 1)
