@@ -82,6 +82,10 @@ bench-thrash: ## five models, room for two, random requests, in virtual time: lo
 bench: ## every benchmark once, as ratios side by side where there is something to compare with
 	$(GO) test -run '^$$' -bench . -benchtime 200ms ./...
 
+.PHONY: bench-prefix
+bench-prefix: ## how well the router places prompts that begin alike, beside other policies, on a trace; JSON=FILE also writes it there
+	@$(GO) run ./bench/prefix $(if $(JSON),-json $(JSON)) $(if $(TRACE),-trace $(TRACE))
+
 .PHONY: deps
 deps: ## install what optional checks need: gcc, Node, npm (Debian's packages, as root), the packages of demo/llamacpp, and OpenAI's client for Node
 	@command -v gcc >/dev/null || { apt-get update -q && apt-get install -qy gcc libc6-dev; }
@@ -109,3 +113,7 @@ fuzz: ## thirty seconds of each fuzz target
 .PHONY: clean
 clean: ## remove what was built
 	rm -rf bin demo/llamacpp/node_modules router/testdata/openai-node/node_modules
+
+.PHONY: bench-status
+bench-status: ## how fast any peer answers status while the fleet changes, beside etcd, whose first build takes minutes (JSON=FILE)
+	$(GO) run ./bench/status -etcd bench/status/etcd $(if $(JSON),-json $(JSON))

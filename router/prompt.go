@@ -1,6 +1,7 @@
 package router
 
 import (
+	"berth/router/openai"
 	"berth/router/pool"
 	"berth/router/prefix"
 )
@@ -45,4 +46,21 @@ func (b *body) prompt(w *want) pool.Prompt {
 	p.Bytes += len(text)
 	p.Blocks = prefix.Chain(make([]uint64, 0, len(text)/prefix.BlockSize), seed, text)
 	return p
+}
+
+// ReadPrompt reads the model and the prompt out of a JSON body as a Router does, for a program that calls
+// [Router.Acquire] for requests that it sends itself.
+func ReadPrompt(data []byte) (model string, p pool.Prompt, err error) {
+	var scan openai.Scanner
+	if _, err := scan.Write(data); err != nil {
+		return "", pool.Prompt{}, err
+	}
+	if err := scan.Close(); err != nil {
+		return "", pool.Prompt{}, err
+	}
+	if model, err = scan.Model(); err != nil {
+		return "", pool.Prompt{}, err
+	}
+	b := &body{head: data}
+	return model, b.prompt(&want{model: model, prompt: scan.Prompt()}), nil
 }

@@ -2,7 +2,6 @@ package pool
 
 import (
 	"berth/router/prefix"
-	"slices"
 )
 
 // Prompt is what is known of a request's prompt.
@@ -51,28 +50,23 @@ func (r *replica) keep(p *Prompt) {
 	}
 }
 
-// home is where a prompt belongs that no replica is known to have: a replica chosen by the hash of the first block that
-// tells the prompt from others, so that routers that know nothing of each other choose the same one.
+// home is where a prompt belongs as far as nothing better is known: the replica that the hash of the first block that tells
+// the prompt from others ranks highest, so that routers that know nothing of each other choose the same one.
 type home struct {
-	index  int // among the candidates; -1: the prompt is known somewhere, or too short
-	shared int // blocks that most replicas have, which tell nothing
+	index  int // among the candidates; -1: the prompt is too short
+	shared int // blocks of the trunk, which tell nothing
+	known  int // blocks that some candidate has
 }
 
-// homeOf finds it. Blocks that at least half of the candidates have are skipped: a system prompt that all conversations
-// begin with would otherwise bring all of them to one replica.
 func (m *model) homeOf(p *Prompt, c []*replica, has []affinity) home {
-	m.lengths = m.lengths[:0]
-	longest := 0
+	h := home{index: -1}
 	for _, a := range has {
-		m.lengths = append(m.lengths, a.blocks)
-		longest = max(longest, a.blocks)
+		h.known = max(h.known, a.blocks)
 	}
-	slices.Sort(m.lengths)
-	h := home{index: -1, shared: m.lengths[len(c)/2]}
-	if h.shared >= len(p.Blocks) || longest > h.shared {
-		return h
+	h.shared = m.trunks.length(p.Blocks, h.known, len(c))
+	if h.shared < len(p.Blocks) {
+		h.index = rendezvous(p.Blocks[h.shared], c, nil)
 	}
-	h.index = rendezvous(p.Blocks[h.shared], c, nil)
 	return h
 }
 

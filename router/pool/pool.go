@@ -124,8 +124,8 @@ type model struct {
 	pace     pace       // of all replicas, for one of which little is known
 	luck     float64    // part of a prompt that its home has although this router did not send it there
 	has      []affinity // scratch
-	lengths  []int      // scratch
-	troubled int        // replicas with trouble: while 0, no choice reads a clock for them
+	trunks   trunks
+	troubled int // replicas with trouble: while 0, no choice reads a clock for them
 }
 
 // replica is one replica that is in the table, or was.
