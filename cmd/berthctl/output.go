@@ -96,9 +96,12 @@ func (a *app) watch(ctx context.Context, show func(context.Context, client.ReadO
 		case err != nil:
 			fmt.Fprintln(a.err, "berthctl:", describe(err))
 		case onTerminal(out) && !a.json:
-			_, err = out.Write(overwrite(view.String(), first))
+			view = *bytes.NewBuffer(overwrite(view.String(), first))
+			fallthrough
 		default:
-			_, err = out.Write(view.Bytes())
+			if _, err := out.Write(view.Bytes()); err != nil {
+				return err // whoever reads it has gone
+			}
 		}
 		after = meta.Index
 		select {
