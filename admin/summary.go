@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"iter"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,7 +16,7 @@ import (
 
 const (
 	// tallyPace is how long changes are collected before they are counted ahead of the next question.
-	tallyPace = 50 * time.Millisecond
+	tallyPace = 10 * time.Millisecond
 	// wordPace is how often what the leader observes is read anew while somebody asks, and wordFor how long a reading is used. Ages in it are
 	// given as of its last moment, because what is said to be certain must be no less so when it is read.
 	wordPace = 500 * time.Millisecond
@@ -108,16 +109,30 @@ func present[T any](old, row *T) *T {
 	return old
 }
 
-// read takes a new reading of what the leader observes. It looks at every replica and so is made ahead of the questions.
+// read takes a new reading of what the leader observes. It looks at every replica and so is made ahead of the questions, and beside them.
 func (s *summary) read() {
-	o, at := s.board.Observed(), time.Now()
+	o, state := s.board.Observed(), s.core.State()
+	r := reading{at: time.Now(), word: wordOf(o)}
+	if r.word.Known {
+		r.word.IdleReplicas = s.stoppable(o, state)
+	}
+	r.idle = encodeRows(r.word.IdleReplicas)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.count(s.core.State())
-	s.reading = s.readingOf(o, at)
+	s.reading = r
 }
 
-func (s *summary) readingOf(o wire.Observed, at time.Time) reading {
+// stoppable lists the replicas that have been quiet for long. Most have not, and are left out before anybody is kept waiting.
+func (s *summary) stoppable(o wire.Observed, state *fsm.State) []wire.IdleRow {
+	threshold := state.Settings().IdleThreshold.Std()
+	quiet := slices.DeleteFunc(slices.Clone(o.Idle), func(r wire.IdleView) bool { return r.QuietSeconds < max(0, threshold.Seconds()) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count(state)
+	return s.tally.IdleReplicas(words(quiet, length(o.AgeSeconds)+wordFor), threshold)
+}
+
+func wordOf(o wire.Observed) status.Word {
 	age := length(o.AgeSeconds)
 	w := status.Word{Known: o.AgeSeconds >= 0 && age <= staleObserved, Age: age, Silent: wire.Silent{Agents: []string{}, Routers: []string{}}, IdleReplicas: []wire.IdleRow{}}
 	for _, r := range o.Refusals {
@@ -127,9 +142,8 @@ func (s *summary) readingOf(o wire.Observed, at time.Time) reading {
 		w.Attention = o.Attention
 		w.Silent.Agents = append(w.Silent.Agents, o.Silent.Agents...)
 		w.Silent.Routers = append(w.Silent.Routers, o.Silent.Routers...)
-		w.IdleReplicas = s.tally.IdleReplicas(words(o.Idle, age+wordFor), s.counted.Settings().IdleThreshold.Std())
 	}
-	return reading{at: at, word: w, idle: encodeRows(w.IdleReplicas)}
+	return w
 }
 
 // words gives the ledger's rows as status takes them.
