@@ -97,5 +97,8 @@ func (r *report) print(to io.Writer) {
 		f := r.of("FGD").runs[i]
 		fmt.Fprintf(to, "  %d: %.2f/%.2f=%.3f", x.Seed, 100-x.At130, 100-f.At130, (100-x.At130)/(100-f.At130))
 	}
+	if pub := r.of("FGD").Published; pub > 0 {
+		fmt.Fprintf(to, "\nto what was published for FGD: %.3f", (100-r.of("Berth").At130.Mean)/(100-pub))
+	}
 	fmt.Fprint(to, "\n\n")
 }
