@@ -45,7 +45,12 @@ func (l *leader) lead(ctx context.Context, number uint64) error {
 	g.Add("levels", (&levels{log: l.log, writer: l.core, servers: l.core.node.Servers}).run)
 	g.Add("dead peers", (&retirement{log: l.log, core: l.core, since: time.Now()}).run)
 	g.Add("housekeeping", (&housekeeping{term: term, core: l.core, roster: l.roster, since: time.Now()}).run)
+	g.Add("observations", (&observations{term: term, clock: l.clock, note: l.observed}).run)
 	return g.Wait()
+}
+
+func (l *leader) observed(c board.Condition, text string) {
+	l.board.Note(wire.Event{At: fleet.TimeOf(time.Now()), Kind: "observation", Who: l.core.ID(), Node: c.Node, Model: c.Model, Text: text, Why: c.Why})
 }
 
 func (l *leader) liveness(term *board.Term) *liveness {
