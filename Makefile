@@ -86,6 +86,10 @@ bench: ## every benchmark once, as ratios side by side where there is something 
 bench-prefix: ## how well the router places prompts that begin alike, beside other policies, on a trace; JSON=FILE also writes it there
 	@$(GO) run ./bench/prefix $(if $(JSON),-json $(JSON)) $(if $(TRACE),-trace $(TRACE))
 
+.PHONY: bench-router
+bench-router: ## what the router costs beside nginx, haproxy (where they are installed), ReverseProxy and a relay of bytes; JSON=FILE also writes it there
+	@mkdir -p bin && $(GO) build -o bin/bench-router ./bench/router && bin/bench-router $(if $(JSON),-json $(JSON))
+
 .PHONY: deps
 deps: ## install what optional checks need: gcc, Node, npm (Debian's packages, as root), the packages of demo/llamacpp, and OpenAI's client for Node
 	@command -v gcc >/dev/null || { apt-get update -q && apt-get install -qy gcc libc6-dev; }

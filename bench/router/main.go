@@ -1,0 +1,188 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"time"
+)
+
+func main() {
+	name := flag.String("role", "", "internal: run as the upstream or as a proxy")
+	addr := flag.String("addr", "", "internal")
+	to := flag.String("to", "", "internal")
+	dir := flag.String("dir", "", "internal")
+	out := flag.String("json", "", "also write everything to this file")
+	rounds := flag.Int("rounds", 5, "rounds, in each of which every proxy is measured")
+	d := flag.Duration("d", time.Second, "time of each measurement")
+	idle := flag.Int("idle", 500, "idle streams")
+	flag.Parse()
+	var err error
+	if *name != "" {
+		err = role(*name, *addr, *to, *dir)
+	} else {
+		err = bench(*rounds, *d, *idle, *out)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "router:", err)
+		os.Exit(1)
+	}
+}
+
+// free is an address that nothing listens on.
+func free() string {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err) // no machine to measure on
+	}
+	defer ln.Close()
+	return ln.Addr().String()
+}
+
+func bench(rounds int, d time.Duration, idle int, out string) (err error) {
+	dir, err := os.MkdirTemp("", "berth-bench-router-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	to := free()
+	engine := proxy{name: "upstream", addr: to}
+	list, missing, err := peers(dir, to, free)
+	if err != nil {
+		return err
+	}
+	if engine.cmd, err = selfCommand(to); err != nil {
+		return err
+	}
+	if err := engine.start(); err != nil {
+		return err
+	}
+	defer engine.stop()
+	for i := range list {
+		defer list[i].stop()
+		if err := list[i].start(); err != nil {
+			return err
+		}
+	}
+	for _, m := range missing {
+		fmt.Printf("skipped: needs %s: make deps does not install it; apt-get install nginx-light haproxy\n", m)
+	}
+	r := newReport(list)
+	for range rounds {
+		for i := range list {
+			if err := r.measure(&list[i], d); err != nil {
+				return fmt.Errorf("%s: %w", list[i].name, err)
+			}
+		}
+	}
+	for i := range list {
+		if err := r.hold(&list[i], idle); err != nil {
+			return fmt.Errorf("%s: %w", list[i].name, err)
+		}
+	}
+	r.print(os.Stdout)
+	if out == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(r, "", " ")
+	return errors.Join(err, os.WriteFile(out, append(text, '\n'), 0o644))
+}
+
+// measures are one proxy's, a value a round.
+type measures struct {
+	Request []float64 `json:"cpu_us_per_request"`
+	Rate    []float64 `json:"requests_per_second"`
+	Alone   []float64 `json:"p50_us_one_connection"`
+	Chunk   []float64 `json:"cpu_us_per_chunk"`
+	Stream  float64   `json:"bytes_per_idle_stream"`
+}
+
+type report struct {
+	Order []string             `json:"order"`
+	By    map[string]*measures `json:"proxies"`
+}
+
+func newReport(list []proxy) *report {
+	r := &report{By: map[string]*measures{}}
+	for _, p := range list {
+		r.Order = append(r.Order, p.name)
+		r.By[p.name] = &measures{}
+	}
+	return r
+}
+
+const connections = 32
+
+func (r *report) measure(p *proxy, d time.Duration) error {
+	m := r.By[p.name]
+	us := func(d time.Duration, n int) float64 { return float64(d.Microseconds()) / float64(max(n, 1)) }
+	before := p.cpu()
+	took, err := load(p.addr, body(""), connections, d)
+	if err != nil {
+		return err
+	}
+	m.Request = append(m.Request, us(p.cpu()-before, len(took)))
+	m.Rate = append(m.Rate, float64(len(took))/d.Seconds())
+	if took, err = load(p.addr, body(""), 1, d/2); err != nil {
+		return err
+	}
+	m.Alone = append(m.Alone, us(took[len(took)/2], 1))
+	before = p.cpu()
+	if took, err = load(p.addr, body(`"stream":true,`), connections, d); err != nil {
+		return err
+	}
+	m.Chunk = append(m.Chunk, us(p.cpu()-before, chunks*len(took)))
+	return nil
+}
+
+// hold measures memory with idle streams.
+func (r *report) hold(p *proxy, n int) error {
+	before := p.resident()
+	streams, err := hold(p.addr, n)
+	r.By[p.name].Stream = float64(p.resident()-before) / float64(n)
+	for _, s := range streams {
+		_ = s.conn.Close()
+	}
+	return err
+}
+
+func median(v []float64) float64 {
+	v = slices.Sorted(slices.Values(v))
+	return v[len(v)/2]
+}
+
+// ratio is the median over the rounds of one's value over another's, and its spread.
+func ratio(a, b []float64) (mid, low, high float64) {
+	var all []float64
+	for i := range a {
+		all = append(all, a[i]/b[i])
+	}
+	return median(all), slices.Min(all), slices.Max(all)
+}
+
+func (r *report) print(w io.Writer) {
+	fmt.Fprintf(w, "%-10s %12s %10s %14s %12s %14s\n", "", "CPU/request", "req/s", "p50 alone", "CPU/chunk", "idle stream")
+	for _, name := range r.Order {
+		m := r.By[name]
+		fmt.Fprintf(w, "%-10s %9.1f us %10.0f %11.0f us %9.2f us %11.1f KB\n", name, median(m.Request), median(m.Rate), median(m.Alone), median(m.Chunk), m.Stream/1024)
+	}
+	own := r.By["berth"]
+	for _, name := range []string{"nginx", "haproxy", "reverse", "relay"} {
+		m := r.By[name]
+		if m == nil {
+			continue
+		}
+		q, ql, qh := ratio(own.Request, m.Request)
+		c, cl, ch := ratio(own.Chunk, m.Chunk)
+		fmt.Fprintf(w, "berth over %s: CPU/request %.2f (%.2f to %.2f), CPU/chunk %.2f (%.2f to %.2f), added p50 %.2f, idle stream %.2f\n",
+			name, q, ql, qh, c, cl, ch, added(own, r)/added(m, r), own.Stream/m.Stream)
+	}
+}
+
+// added is the median at one connection beyond what the upstream alone takes.
+func added(m *measures, r *report) float64 { return median(m.Alone) - median(r.By["direct"].Alone) }
