@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -127,6 +128,7 @@ func (s *truth) check() {
 		if err != nil {
 			s.t.Fatal(err)
 		}
+		asked := time.Now()
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		answer, _, err := ctl.Idle(ctx)
 		cancel()
@@ -134,22 +136,41 @@ func (s *truth) check() {
 			continue // down, cut off, or without a leader: it claims nothing
 		}
 		for _, v := range answer.Replicas {
-			s.claim(url, v)
+			s.claim(url, v, asked)
 		}
 	}
 	s.ended()
 }
 
-func (s *truth) claim(peer string, v wire.IdleView) {
+// claim checks one word of a peer that was given at some moment since it was asked.
+func (s *truth) claim(peer string, v wire.IdleView, asked time.Time) {
 	if v.QuietSeconds < 0 {
 		return
 	}
 	s.claims++
 	s.longest = max(s.longest, v.QuietSeconds)
-	at := time.Now().Add(-time.Duration(v.AsOfSeconds * float64(time.Second)))
-	if true := s.quiet(v.ID, at); v.QuietSeconds > true.Seconds()+0.002 { // the engine's records are cut to a millisecond
-		s.t.Errorf("%s: %s says that %s was quiet for %.3f s as of %.3f s ago; it was for %.3f s", time.Now().Format(time.TimeOnly), peer, v.ID, v.QuietSeconds, v.AsOfSeconds, true.Seconds())
+	age := time.Duration(v.AsOfSeconds * float64(time.Second))
+	truly := max(s.quiet(v.ID, time.Now().Add(-age)), s.quiet(v.ID, asked.Add(-age)))
+	if v.QuietSeconds > truly.Seconds()+0.002 { // the engine's records are cut to a millisecond
+		s.t.Errorf("%s: asked %s before, %s says that %s was quiet for %.3f s as of %.6f s ago; it was for %s; it received:\n%s",
+			stamped(time.Now()), time.Since(asked), peer, v.ID, v.QuietSeconds, v.AsOfSeconds, truly, s.received(v.ID))
 	}
+}
+
+func stamped(t time.Time) string { return t.Format("04:05.000000") }
+
+// received lists the last requests of a replica's engines.
+func (s *truth) received(replica string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out strings.Builder
+	for _, e := range s.engines[replica] {
+		fmt.Fprintf(&out, "  engine made at %s\n", stamped(e.made))
+		for _, r := range e.Requests() {
+			fmt.Fprintf(&out, "    %s %s %s, %d tokens\n", stamped(e.made.Add(time.Duration(r.OffsetMS)*time.Millisecond)), r.Route, r.Outcome, r.CompletionTokens)
+		}
+	}
+	return out.String()
 }
 
 // ended looks at the replicas that are no more: nothing in a schedule ends one but unloading.

@@ -59,6 +59,6 @@ func (f *follower) relay(ctx context.Context, leader string) error {
 		f.board.Undelivered(outgoing, f.clock()-began)
 		return err
 	}
-	f.board.Delivered(answer)
+	f.board.Delivered(answer, f.clock()-began)
 	return nil
 }

@@ -69,7 +69,7 @@ func TestFollowerHandsOutTheLeadersStampForFiveSeconds(t *testing.T) {
 		if a := b.Heartbeat(beat("n1", 1, 1)); a.Stamp != nil || a.Register || a.Cluster != "c1" {
 			t.Fatalf("before any leader: %+v", a)
 		}
-		b.Delivered(wire.RelayAnswer{Stamp: wire.Stamp{Leader: "peer-1", Term: 3, Clock: 77}, Interval: fleet.Duration(time.Second)})
+		b.Delivered(wire.RelayAnswer{Stamp: wire.Stamp{Leader: "peer-1", Term: 3, Clock: 77}, Interval: fleet.Duration(time.Second)}, 0)
 		time.Sleep(5 * time.Second)
 		a := b.Heartbeat(beat("n1", 1, 2))
 		if a.Stamp == nil || *a.Stamp != (wire.Stamp{Leader: "peer-1", Term: 3, Clock: 77}) {
@@ -82,7 +82,7 @@ func TestFollowerHandsOutTheLeadersStampForFiveSeconds(t *testing.T) {
 		if a := b.Heartbeat(beat("n1", 1, 3)); a.Stamp != nil {
 			t.Fatalf("more than 5 s after the stamp it is still handed out: %+v", a.Stamp)
 		}
-		b.Delivered(wire.RelayAnswer{Stamp: wire.Stamp{Leader: "peer-3", Term: 2, Clock: 99}})
+		b.Delivered(wire.RelayAnswer{Stamp: wire.Stamp{Leader: "peer-3", Term: 2, Clock: 99}}, 0)
 		if a := b.Heartbeat(beat("n1", 1, 4)); a.Stamp != nil {
 			t.Fatalf("a stamp of an older term was taken: %+v", a.Stamp)
 		}
@@ -167,10 +167,14 @@ func TestFollowerShowsTheLeadersWordWithItsAge(t *testing.T) {
 		if o := b.Observed(); o.AgeSeconds != -1 {
 			t.Fatalf("before any leader: %+v", o)
 		}
-		b.Delivered(wire.RelayAnswer{Stamp: wire.Stamp{Term: 1}, Observed: &wire.Observed{Leader: "peer-1", Term: 1}})
+		b.Delivered(wire.RelayAnswer{Stamp: wire.Stamp{Term: 1}, Observed: &wire.Observed{Leader: "peer-1", Term: 1}}, 0)
 		time.Sleep(2 * time.Second)
 		if o := b.Observed(); o.AgeSeconds != 2 || o.Leader != "peer-1" {
 			t.Fatalf("after 2 s: %+v", o)
+		}
+		b.Delivered(wire.RelayAnswer{Stamp: wire.Stamp{Term: 1}, Observed: &wire.Observed{Leader: "peer-1", Term: 1}}, 1500*time.Millisecond)
+		if o := b.Observed(); o.AgeSeconds != 1.5 {
+			t.Fatalf("the leader may have said it 1.5 s ago: %+v", o)
 		}
 	})
 }

@@ -37,14 +37,15 @@ func (b *Board) Undelivered(r wire.Relay, took time.Duration) {
 	}
 }
 
-// Delivered takes the leader's answer to a relay. An answer of an older term than the newest known is dropped: its stamps prove nothing any more.
-func (b *Board) Delivered(a wire.RelayAnswer) {
+// Delivered takes the leader's answer to a relay that took so long. The leader may have given it at any moment since it was asked, so its ages count from
+// then: otherwise an answer that was long on its way would say of a replica that it was quiet until lately. An answer of an older term than the newest known is dropped: its stamps prove nothing any more.
+func (b *Board) Delivered(a wire.RelayAnswer, took time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.word.known && a.Stamp.Term < b.word.stamp.Term {
 		return
 	}
-	w := word{known: true, at: b.Clock(), stamp: a.Stamp, interval: a.Interval, observed: b.word.observed}
+	w := word{known: true, at: b.Clock() - took, stamp: a.Stamp, interval: a.Interval, observed: b.word.observed}
 	if a.Observed != nil {
 		w.observed = *a.Observed
 	}
