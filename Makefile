@@ -78,6 +78,12 @@ mutants: ## plant each mistake of integration/mutants alone, and name the test t
 bench-thrash: ## five models, room for two, random requests, in virtual time: loads under the planner and under LRU (JSON=FILE for the figures)
 	$(GO) run ./bench/thrash $(if $(JSON),-json $(JSON))
 
+.PHONY: bench-raft
+bench-raft: build ## replicated writes of three peers through their API, beside three etcd servers, in turn on one disk (JSON=FILE; etcd is built from its module)
+	@cd bench/raft/etcd && $(GO) build -o ../../../bin/bench-etcd .
+	@$(GO) build -o bin/bench-raft ./bench/raft
+	@bin/bench-raft -bin bin -etcd $(CURDIR)/bin/bench-etcd $(if $(JSON),-json $(JSON))
+
 .PHONY: bench
 bench: ## every benchmark once, as ratios side by side where there is something to compare with
 	$(GO) test -run '^$$' -bench . -benchtime 200ms ./...
