@@ -20,6 +20,7 @@ import (
 	"berth/internal/run"
 	"berth/router/access"
 	"berth/router/pool"
+	"berth/router/upstream"
 )
 
 // continueWait is how long a door may take to say whether it wants a large body.
@@ -36,6 +37,7 @@ type Router struct {
 	reporter  *reporter
 	handler   *handler
 	transport *http.Transport
+	upstream  *upstream.Client
 	ops       *ops.Ops
 	metrics   *metrics
 	serving   atomic.Bool
@@ -65,7 +67,8 @@ func New(c Config) (*Router, error) {
 	r.reporter = newReporter(r.pool, c, boot, func() fleet.Index { return r.tables.state(0).Index })
 	r.transport = listen.Transport(c.Network)
 	r.transport.ExpectContinueTimeout = continueWait
-	r.handler = newHandler(c, r.pool, r.transport, r.metrics)
+	r.upstream = &upstream.Client{Dial: c.Network.Dial, Rest: r.transport}
+	r.handler = newHandler(c, r.pool, r.upstream, r.metrics)
 	return r, nil
 }
 
@@ -92,6 +95,7 @@ func (r *Router) Close() (err error) {
 func (r *Router) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, r.Close()) }()
 	defer r.transport.CloseIdleConnections()
+	defer r.upstream.CloseIdle()
 	clients, err := r.config.Policy.Listen(ctx, r.config.Network, listen.Spec{Addr: r.config.Bind, Flag: "--bind", Shared: r.config.Share})
 	if err != nil {
 		return fmt.Errorf("router: %w", err)

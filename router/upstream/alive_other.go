@@ -1,0 +1,7 @@
+//go:build !unix
+
+package upstream
+
+import "net"
+
+func alive(c net.Conn) bool { return peek(c) }
