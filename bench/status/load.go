@@ -102,12 +102,13 @@ const bytesUpTo = 10_000
 // relay gives the follower once a tick what the leader has observed, as bytes on a wire.
 func (r *rig) relay(ctx context.Context) error {
 	return every(ctx, 1, func(int) error {
+		began := time.Now()
 		answer, err := r.leader.Relay(wire.Relay{Version: wire.Version, Peer: "follower"})
 		if err != nil {
 			return err
 		}
 		if r.nodes > bytesUpTo {
-			r.follower.Delivered(answer)
+			r.follower.Delivered(answer, time.Since(began))
 			return nil
 		}
 		data, err := json.Marshal(answer)
@@ -118,7 +119,7 @@ func (r *rig) relay(ctx context.Context) error {
 		if err := json.Unmarshal(data, &heard); err != nil {
 			return err
 		}
-		r.follower.Delivered(heard)
+		r.follower.Delivered(heard, time.Since(began))
 		return nil
 	})
 }
