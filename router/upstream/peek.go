@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// peek is alive for a connection that has no socket of its own.
+// peek is alive for a connection that has no socket of its own. A deadline in the past would be answered before anything
+// is looked at.
 func peek(c net.Conn) bool {
-	if c.SetReadDeadline(time.Unix(1, 0)) != nil {
+	if c.SetReadDeadline(time.Now().Add(time.Microsecond)) != nil {
 		return false
 	}
 	var b [1]byte
