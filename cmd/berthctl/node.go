@@ -172,7 +172,10 @@ func (a *app) watchDrain(ctx context.Context, c *client.Client, node string) err
 			return err
 		case err != nil:
 			fmt.Fprintln(a.err, "berthctl:", describe(err))
-			time.Sleep(time.Second)
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Second):
+			}
 			continue
 		case d.State == "done":
 			return a.say(nil, "%s: drained", node)
