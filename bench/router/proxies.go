@@ -32,7 +32,10 @@ func role(name, addr, to, dir string) error {
 	case "reverse":
 		target := &url.URL{Scheme: "http", Host: to}
 		p := &httputil.ReverseProxy{ErrorLog: log.New(io.Discard, "", 0), Transport: listen.Transport(listen.System), FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
-		return serve(addr, p)
+		return serve(addr, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_ = http.NewResponseController(w).EnableFullDuplex() // or it now and then loses an answer that is faster than the end of its body
+			p.ServeHTTP(w, r)
+		}))
 	case "berth":
 		return berth(addr, to, dir)
 	}

@@ -15,7 +15,6 @@ import (
 // notYet lists the fields that this release keeps, checks and shows, but gives no effect yet.
 var notYet = map[string]string{
 	"replicas.max": "bounds scale and wake; there is no autoscaling",
-	"serve.policy": "kept; every policy routes to the least loaded replica yet",
 }
 
 func (a *app) printModel(m wire.ModelView) {
