@@ -75,6 +75,7 @@ func (k *keeper) tell(ctx context.Context, v view) time.Duration {
 // finish proves that the cards of a stopped shard are empty, reports it, and closes the shim once the peers have taken it in.
 func (k *keeper) finish(ctx context.Context, v view) time.Duration {
 	if !v.ended {
+		k.left = time.Time{}
 		if !v.status.Released && !k.proved(ctx, v.handle.Launch().Order.Claims) {
 			return tryAgain
 		}

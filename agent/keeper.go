@@ -108,6 +108,9 @@ func (k *keeper) take(o wire.Order, confirmed bool) {
 		k.log.Warn("an order older than one seen is ignored", "replica", o.Replica, "order", o.ID.String(), "seen", k.order.ID.String())
 		return
 	}
+	if o.ID != k.order.ID {
+		k.ended = false // what the peers have taken in is the end of an older order; after a restore this one comes for the same replica
+	}
 	k.order, k.confirmed = o, k.confirmed || confirmed
 	wake(k.poke)
 }

@@ -57,6 +57,39 @@ func TestAReplicaFromItsOrderToItsEnd(t *testing.T) {
 	})
 }
 
+// TestAReplicaThatIsOrderedAgainWhileItsDoorRefuses: after a restore an order to run can come for a replica that has just ended, and then one to stop;
+// that end is reported like the first one, or the replica would hold its cards for ever.
+func TestAReplicaThatIsOrderedAgainWhileItsDoorRefuses(t *testing.T) {
+	inBubble(t, func(t *testing.T, g *rig) {
+		g.start()
+		g.order(10, run(10))
+		s := g.shim()
+		s.phase(shim.Ready)
+		g.after(time.Second)
+		g.order(20, stop(20))
+		s.become(func(st *shim.Status) { st.Phase, st.Order.N, st.DoorShut = shim.Stopped, 20, true })
+		g.after(10 * time.Second)
+		if tr := g.last(); tr.To != wire.BecameStopped || tr.Order.N != 20 {
+			t.Fatalf("%+v", tr)
+		}
+		g.order(30, run(30))
+		s.become(func(st *shim.Status) { st.Phase, st.Order.N, st.DoorShut = shim.Ready, 30, false })
+		g.after(time.Second)
+		g.order(40, stop(40))
+		s.become(func(st *shim.Status) { st.Phase, st.Order.N, st.DoorShut = shim.Stopped, 40, true })
+		g.after(5 * time.Second)
+		if tr := g.last(); tr.To != wire.BecameStopped || !tr.Released || tr.Order.N != 40 {
+			t.Errorf("the second end is reported as %+v", tr)
+		}
+		if g.after(50 * time.Second); s.closed {
+			t.Error("the door's minute is counted from the first end")
+		}
+		if g.after(20 * time.Second); !s.closed {
+			t.Error("the shim was not closed")
+		}
+	})
+}
+
 func TestTransitionsNameTheOrderThatTheyAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T, g *rig) {
 		g.start()
