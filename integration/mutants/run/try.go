@@ -90,11 +90,7 @@ func (t tree) try(ctx context.Context, path string, timeout time.Duration) (_ st
 	if err != nil {
 		return "", err
 	}
-	defer func() {
-		for _, f := range m.files {
-			err = errors.Join(err, t.restore(f))
-		}
-	}()
+	defer func() { err = errors.Join(err, t.heal(m)) }()
 	if out, err := t.command(ctx, bytes.NewReader(text), "git", "apply", "-C1", "-"); err != nil {
 		return "", fmt.Errorf("it does not apply any more; make it anew: %s", firstLines(out))
 	}
@@ -109,7 +105,33 @@ func (t tree) try(ctx context.Context, path string, timeout time.Duration) (_ st
 	if err == nil {
 		return "", errors.New("no test of " + strings.Join(m.packages, " ") + " noticed it")
 	}
-	return firstFailure(out)
+	by, err := firstFailure(out)
+	if err != nil {
+		return "", err
+	}
+	return by, errors.Join(t.heal(m), t.passes(ctx, by))
+}
+
+// heal takes a mistake out again.
+func (t tree) heal(m mutant) error {
+	var errs []error
+	for _, f := range m.files {
+		errs = append(errs, t.restore(f))
+	}
+	return errors.Join(errs...)
+}
+
+// passes makes sure that a test ("TestA of berth/idle") fails for the mistake and not by itself.
+func (t tree) passes(ctx context.Context, by string) error {
+	name, pkg, ok := strings.Cut(by, " of ")
+	if !ok || !strings.HasPrefix(name, "Test") {
+		return nil
+	}
+	name, _, _ = strings.Cut(name, "/")
+	if out, err := t.command(ctx, nil, "go", "test", "-count=1", "-run=^"+name+"$", pkg); err != nil {
+		return fmt.Errorf("%s fails without the mistake, too: %s", by, firstLines(out))
+	}
+	return nil
 }
 
 // changed lists the packages that the patch changes.
