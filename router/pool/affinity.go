@@ -36,8 +36,9 @@ func (a affinity) cached(p *Prompt) float64 {
 	return min(bytes, float64(p.Bytes))
 }
 
-func (r *replica) affinity(p *Prompt) affinity {
-	return affinity{blocks: r.index.Match(p.Blocks), session: p.Session != 0 && r.index.Has(p.Session), adapter: p.Adapter != 0 && r.index.Has(p.Adapter)}
+// affinity is what the replica has. guess is how many blocks it may have.
+func (r *replica) affinity(p *Prompt, guess int) affinity {
+	return affinity{blocks: r.index.Match(p.Blocks, guess), session: p.Session != 0 && r.index.Has(p.Session), adapter: p.Adapter != 0 && r.index.Has(p.Adapter)}
 }
 
 // keep notes that the replica has the prompt from now on: at the moment of choice, so that a burst is told apart.
@@ -56,6 +57,21 @@ type home struct {
 	index  int // among the candidates; -1: the prompt is too short
 	shared int // blocks of the trunk, which tell nothing
 	known  int // blocks that some candidate has
+}
+
+// of is the replica among the candidates; nil if there is none.
+func (h home) of(c []*replica) *replica {
+	if h.index < 0 {
+		return nil
+	}
+	return c[h.index]
+}
+
+// sight is what the newest choice saw, for what is learned of it.
+type sight struct {
+	hint *Hint
+	home home
+	at   *replica
 }
 
 func (m *model) homeOf(p *Prompt, c []*replica, has []affinity) home {

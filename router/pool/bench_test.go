@@ -8,6 +8,29 @@ import (
 	"berth/fleet/wire"
 )
 
+// BenchmarkChoiceByPrompt is a prompt of 128 blocks of which the half is known, at eight replicas.
+func BenchmarkChoiceByPrompt(b *testing.B) {
+	start := time.Now()
+	p := New(func() time.Duration { return time.Since(start) })
+	p.Apply(wire.Table{Models: []wire.TableModel{fleetOf("ttft", 8)}})
+	hints := make([]*Hint, 256)
+	shared := prompt(nil, 1, 64).Blocks
+	for i := range hints {
+		hints[i] = &Hint{Prompt: prompt(shared, uint64(i), 64), Stream: true}
+	}
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		l, err := p.Acquire(context.Background(), "m", hints[n%len(hints)])
+		if err != nil {
+			b.Fatal(err)
+		}
+		l.Answered()
+		l.Release(Served)
+		n++
+	}
+}
+
 func BenchmarkAcquireRelease(b *testing.B) {
 	start := time.Now()
 	p := New(func() time.Duration { return time.Since(start) })

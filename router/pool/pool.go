@@ -125,6 +125,7 @@ type model struct {
 	luck     float64    // part of a prompt that its home has although this router did not send it there
 	has      []affinity // scratch
 	trunks   trunks
+	seen     sight
 	troubled int // replicas with trouble: while 0, no choice reads a clock for them
 }
 

@@ -38,6 +38,7 @@ func (ttft) pick(m *model, hint *Hint, c []*replica, start int) int {
 	home := home{index: -1}
 	if len(p.Blocks) > 0 {
 		home = m.homeOf(p, c, has)
+		m.seen = sight{hint, home, home.of(c)}
 	}
 	best, soonest := -1, 0.0
 	for i := range c {
@@ -69,8 +70,13 @@ func (ttft) pick(m *model, hint *Hint, c []*replica, start int) int {
 // affinities returns what each candidate has of the prompt, in the model's scratch.
 func (m *model) affinities(p *Prompt, c []*replica) []affinity {
 	m.has = m.has[:0]
+	guess := 0
 	for _, r := range c {
-		m.has = append(m.has, r.affinity(p))
+		a := r.affinity(p, guess)
+		if a.blocks > 0 {
+			guess = a.blocks
+		}
+		m.has = append(m.has, a)
 	}
 	return m.has
 }
@@ -87,6 +93,7 @@ func (prefixBounded) pick(m *model, hint *Hint, c []*replica, start int) int {
 	}
 	if len(p.Blocks) > 0 && p.Session == 0 {
 		home := m.homeOf(p, c, m.affinities(p, c))
+		m.seen = sight{hint, home, home.of(c)}
 		key = prefix.Mix(p.Blocks[min(home.shared, len(p.Blocks)-1)], p.Adapter)
 	}
 	if key == 0 {
@@ -113,16 +120,17 @@ type guess struct {
 // expect puts a request into the queue of the replica that it goes to. The model's lock is held.
 func (m *model) expect(r *replica, hint *Hint, now time.Duration) guess {
 	p := &hint.Prompt
-	has := r.affinity(p)
+	has := r.affinity(p, 0)
 	g := guess{made: true, arrived: now, bytes: float64(p.Bytes), compute: float64(p.Bytes) - has.cached(p)}
 	g.blocks, g.age = r.index.Remembered(p.Blocks)
-	if len(p.Blocks) > 0 && len(m.replicas) > 1 {
-		h := m.homeOf(p, m.replicas, m.affinities(p, m.replicas))
-		g.luck = h.index >= 0 && m.replicas[h.index] == r && h.known == h.shared
+	if m.seen.hint == hint {
+		h := m.seen.home
+		g.luck = m.seen.at == r && h.known == h.shared
 		if h.known > 0 && h.known < len(p.Blocks) {
 			m.trunks.part(p.Blocks[h.known-1])
 		}
 	}
+	m.seen = sight{}
 	fixed, perByte := r.pace.line(m.pace)
 	r.queue.join(now, hint.Stream, g.compute, fixed+perByte*g.compute)
 	r.keep(p)

@@ -72,12 +72,13 @@ func (x *Index) Has(hash uint64) bool {
 	return ok && age <= x.Limit()
 }
 
-// Match returns how many blocks at the begin of the chain the replica likely has.
-func (x *Index) Match(chain []uint64) int { return x.match(chain, x.Limit()) }
+// Match returns how many blocks at the begin of the chain the replica likely has. guess is looked at first: what another
+// replica has is often right, since many have the same trunk of a prompt and no more. 0 is no guess.
+func (x *Index) Match(chain []uint64, guess int) int { return x.match(chain, x.Limit(), guess) }
 
 // Remembered is Match for what the replica has ever had and may have evicted, and the age of the last such block.
 func (x *Index) Remembered(chain []uint64) (blocks, age int) {
-	if blocks = x.match(chain, MaxBlocks); blocks > 0 {
+	if blocks = x.match(chain, MaxBlocks, 0); blocks > 0 {
 		age, _ = x.Age(chain[blocks-1])
 	}
 	return blocks, age
@@ -85,7 +86,7 @@ func (x *Index) Remembered(chain []uint64) (blocks, age int) {
 
 // match steps along the chain with growing strides and then halves the last one. A block that was dropped from a full
 // set is a hole, so two neighbours are looked at before a miss is believed.
-func (x *Index) match(chain []uint64, limit int) int {
+func (x *Index) match(chain []uint64, limit, guess int) int {
 	has := func(i int) bool {
 		if e := x.find(chain[i]); e != nil && int(x.clock-e.stamp) <= limit {
 			return true
@@ -95,6 +96,9 @@ func (x *Index) match(chain []uint64, limit int) int {
 		}
 		e := x.find(chain[i+1])
 		return e != nil && int(x.clock-e.stamp) <= limit
+	}
+	if 0 < guess && guess <= len(chain) && has(guess-1) && (guess == len(chain) || !has(guess)) {
+		return guess
 	}
 	if len(chain) == 0 || !has(0) {
 		return 0

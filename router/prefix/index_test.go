@@ -55,7 +55,7 @@ func TestMatchIsTheLongestPrefix(t *testing.T) {
 		for want < len(chain) && known[chain[want]] {
 			want++
 		}
-		got := x.Match(chain)
+		got := x.Match(chain, r.IntN(70))
 		if got > want {
 			t.Fatalf("%d of %d blocks match, want %d", got, len(chain), want)
 		}
@@ -88,8 +88,8 @@ func TestWhatIsOldIsUnknown(t *testing.T) {
 		x.Add(Chain(nil, 0, prompt(10+i, 10)))
 		x.Add(kept)
 	}
-	if x.Match(kept) != 10 || x.Match(left) != 0 {
-		t.Errorf("kept %d, left %d", x.Match(kept), x.Match(left))
+	if x.Match(kept, 0) != 10 || x.Match(left, 0) != 0 {
+		t.Errorf("kept %d, left %d", x.Match(kept, 0), x.Match(left, 0))
 	}
 	if n, age := x.Remembered(left); n < 9 || age != 150 {
 		t.Errorf("%d blocks of age %d are remembered", n, age)
@@ -107,8 +107,8 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		x.Add(chain)
 	}
-	if x.Bytes() > 16*MaxBlocks || x.Match(chain) != len(chain) {
-		t.Errorf("%d bytes, %d of the newest %d blocks", x.Bytes(), x.Match(chain), len(chain))
+	if x.Bytes() > 16*MaxBlocks || x.Match(chain, 0) != len(chain) {
+		t.Errorf("%d bytes, %d of the newest %d blocks", x.Bytes(), x.Match(chain, 0), len(chain))
 	}
 }
 
@@ -147,8 +147,11 @@ func BenchmarkMatch(b *testing.B) {
 		p := prompts[n%len(prompts)]
 		n++
 		begin := time.Now()
+		guess := 0
 		for i := range indexes {
-			indexes[i].Match(p)
+			if n := indexes[i].Match(p, guess); n > 0 {
+				guess = n
+			}
 		}
 		took = append(took, time.Since(begin))
 	}
