@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,7 +19,7 @@ func memberRoutes() []route {
 		{method: http.MethodGet, path: "peers", access: read, where: asAsked, does: "list the peers", handle: listPeers},
 		{method: http.MethodPost, path: "peers", access: asPeer, where: atLeader, does: "add a peer as a non-voter", handle: addPeer},
 		{method: http.MethodPost, path: "peers/transfer", access: write, where: atLeader, does: "move leadership", handle: transfer},
-		{method: http.MethodDelete, path: "peers/{id}", access: write, where: atLeader, does: "remove a peer", handle: onPeer(removePeer)},
+		{method: http.MethodDelete, path: "peers/{id}", access: write, where: atLeader, does: "remove a peer", handle: removePeer},
 		{method: http.MethodPost, path: "peers/{id}/promote", access: write, where: atLeader, does: "make a peer a voter", handle: onPeer(promotePeer)},
 		{method: http.MethodPost, path: "peers/{id}/demote", access: write, where: atLeader, does: "make a peer a non-voter", handle: onPeer(demotePeer)},
 		{method: http.MethodGet, path: "snapshot", access: write, where: asAsked, stream: true, does: "save the whole state (?stale: this peer's, also without a leader)", raw: saveSnapshot},
@@ -62,12 +63,19 @@ func onPeer(do func(*Server, *request, string) error) func(*Server, *request) (a
 	}
 }
 
-func removePeer(s *Server, q *request, id string) error {
-	if err := s.Members.RemovePeer(q.Context(), id); err != nil {
-		return err
+// removePeer takes a peer out of the configuration and forgets its row. A peer that has never announced itself has none; and one that is not in the
+// configuration any more may still have one, from a removal that broke off here, or be a repeat, which the state machine remembers.
+func removePeer(s *Server, q *request) (any, error) {
+	id := q.vars["id"]
+	err := s.Members.RemovePeer(q.Context(), id)
+	if err != nil && !errors.Is(err, fleet.NotFound) {
+		return nil, err
 	}
-	_, err := q.propose(fsm.ServerForget{ID: id})
-	return err
+	removed := err == nil
+	if _, err = q.propose(fsm.ServerForget{ID: id}); removed && errors.Is(err, fleet.NotFound) {
+		err = nil
+	}
+	return done{}, err
 }
 
 func promotePeer(s *Server, q *request, id string) error {
