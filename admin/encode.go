@@ -20,8 +20,9 @@ func encodeStatus(doc wire.Status, idle []byte) []byte {
 	if err != nil {
 		panic("admin: a status document that does not marshal: " + err.Error()) // strings and numbers only: cannot happen
 	}
-	out := make([]byte, 0, len(head)+len(idle)+80*len(fabrics))
-	out, head = splice(out, head, `"fabrics":`, appendFabrics(nil, fabrics))
+	rows := appendFabrics(make([]byte, 0, 96*len(fabrics)), fabrics)
+	out := make([]byte, 0, len(head)+len(rows)+len(idle)+1) // a line end follows
+	out, head = splice(out, head, `"fabrics":`, rows)
 	out, head = splice(out, head, `"idle_replicas":`, idle)
 	return append(out, head...)
 }

@@ -45,9 +45,10 @@ func newSummary(core Core, board Board) *summary {
 
 // reading is what the leader has observed, as the summary shows it.
 type reading struct {
-	at   time.Time
-	word status.Word
-	idle []byte // word.IdleReplicas as JSON: the one part that grows with what is quiet
+	at    time.Time
+	lasts time.Duration // ages in it are given as of so long after at
+	word  status.Word
+	idle  []byte // word.IdleReplicas as JSON: the one part that grows with what is quiet
 }
 
 // run prepares the parts until the context ends.
@@ -111,8 +112,9 @@ func present[T any](old, row *T) *T {
 
 // read takes a new reading of what the leader observes. It looks at every replica and so is made ahead of the questions, and beside them.
 func (s *summary) read() {
+	at := time.Now() // before anything is looked at
 	o, state := s.board.Observed(), s.core.State()
-	r := reading{at: time.Now(), word: wordOf(o)}
+	r := reading{at: at, lasts: wordFor, word: wordOf(o)}
 	if r.word.Known {
 		r.word.IdleReplicas = s.stoppable(o, state)
 	}
@@ -162,24 +164,52 @@ func (s *summary) answer() (encoded, fleet.Index) {
 	now := time.Now()
 	s.asked.Store(now.UnixNano())
 	k, state := s.core.Knowledge(), s.core.State()
-	s.mu.Lock()
-	fresh := s.runs.Load() && now.Sub(s.reading.at) < wordFor
-	s.mu.Unlock()
-	if !fresh {
+	if !s.prepared(now) {
 		s.read()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.count(state)
+	s.reading.extend(now)
 	r := s.reading
 	if r.word.Age >= 0 {
-		r.word.Age += time.Since(r.at)
+		r.word.Age += elapsed(r.at, now)
 	}
 	if k.Leader == "" {
 		r.word, r.idle = withoutLeader(r.word), []byte("[]")
 	}
 	doc := s.tally.Summarize(frameOf(k, s.core.ID(), s.counted), r.word)
 	return encodeStatus(doc, r.idle), s.counted.Index()
+}
+
+// prepared says whether there is a reading that may be used. In a fleet so large that the next one takes longer than it is meant to, the last one
+// goes on, as old as it is: a question never makes one while somebody else does.
+func (s *summary) prepared(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.runs.Load() && elapsed(s.reading.at, now) < staleObserved
+}
+
+// extend lets a reading be used for longer, and takes as much from how recent its certainties are said to be.
+func (r *reading) extend(now time.Time) {
+	age := elapsed(r.at, now)
+	if age < r.lasts {
+		return
+	}
+	more := age - r.lasts + wordFor
+	r.lasts += more
+	r.word.IdleReplicas = slices.Clone(r.word.IdleReplicas)
+	for i := range r.word.IdleReplicas {
+		if row := &r.word.IdleReplicas[i]; row.AsOfSeconds >= 0 {
+			row.AsOfSeconds += more.Seconds()
+		}
+	}
+	r.idle = encodeRows(r.word.IdleReplicas)
+}
+
+// elapsed is the time between two moments, by the clock that goes on while the machine is suspended if that says more.
+func elapsed(from, to time.Time) time.Duration {
+	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
 }
 
 // withoutLeader keeps of a leader's word what stays true when it is gone: what it refused, until another one plans.

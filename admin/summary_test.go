@@ -201,3 +201,30 @@ func TestEveryPeerServesThePage(t *testing.T) {
 		t.Errorf("%d %.200s", w.Code, w.Body)
 	}
 }
+
+// A reading that is used for longer than it was meant to says so: what it calls certain is never said to be more recent than it is.
+func TestAReadingThatIsUsedForLongerGrowsOlder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := followed(t, 0.5)
+		place(t, p)
+		p.observed.Idle = []wire.IdleView{{ID: firstReplica(t, p), IdleSeconds: -1, QuietSeconds: 7200, AsOfSeconds: 1, GPUs: 1}}
+		s := newSummary(p, p)
+		s.runs.Store(true) // and never comes to make another one
+		s.read()
+		for _, after := range []time.Duration{0, 900 * time.Millisecond, 2 * time.Second, 4 * time.Second} {
+			time.Sleep(after)
+			data, _ := s.answer()
+			var doc wire.Status
+			if err := json.Unmarshal(data, &doc); err != nil {
+				t.Fatal(err)
+			}
+			truth := 1.5 + time.Since(s.reading.at).Seconds()
+			if len(doc.IdleReplicas) != 1 || doc.IdleReplicas[0].AsOfSeconds < truth || doc.IdleReplicas[0].AsOfSeconds > truth+1.1 {
+				t.Errorf("after %s: %+v, truly as of %.1f s ago", after, doc.IdleReplicas, truth)
+			}
+			if after == 4*time.Second && s.reading.at.Before(time.Now()) {
+				t.Error("a reading that is too old to be used was used")
+			}
+		}
+	})
+}
