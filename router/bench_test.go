@@ -16,14 +16,15 @@ import (
 	"berth/internal/listen"
 	"berth/internal/ops"
 	"berth/router/pool"
+	"berth/router/upstream"
 )
 
 // proxies are what the benchmarks compare: no proxy, the standard library's with the same transport, and this router.
 // Client, proxy and engine share the process and the machine's loopback, so a difference is the proxy's own cost.
 func proxies(b *testing.B, engine http.HandlerFunc) map[string]http.Handler {
-	upstream := httptest.NewServer(engine)
-	b.Cleanup(upstream.Close)
-	target, err := url.Parse(upstream.URL)
+	behind := httptest.NewServer(engine)
+	b.Cleanup(behind.Close)
+	target, err := url.Parse(behind.URL)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -38,9 +39,12 @@ func proxies(b *testing.B, engine http.HandlerFunc) map[string]http.Handler {
 	c := Config{Name: "bench", DataDir: "unused"}.withDefaults()
 	p := pool.New(c.Clock)
 	p.Apply(wire.Table{Version: 1, Cluster: "c", Index: fleet.Index{N: 1}, Models: []wire.TableModel{model("m",
-		wire.Endpoint{Replica: "a", Address: target.Host, Key: "k", State: fleet.Ready})}})
+		wire.Endpoint{Replica: "a", Address: target.Host, Key: "k", State: fleet.Ready},
+		wire.Endpoint{Replica: "b", Address: target.Host, Key: "k", State: fleet.Ready})}})
+	client := &upstream.Client{Dial: listen.System.Dial, Rest: transport}
+	b.Cleanup(client.CloseIdle)
 	m := newMetrics(ops.New(ops.Build{Role: "router"}).Registry(), p, func() tableState { return tableState{} })
-	return map[string]http.Handler{"direct": engine, "ReverseProxy": plain, "router": newHandler(c, p, transport, m)}
+	return map[string]http.Handler{"direct": engine, "ReverseProxy": plain, "router": newHandler(c, p, client, m)}
 }
 
 var kilobyte = `{"messages":[{"role":"user","content":"` + strings.Repeat("word ", 200) + `"}],"model":"m","stream":false}`
@@ -60,6 +64,25 @@ func BenchmarkProxyRequest(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				roundTrip(b, front, kilobyte, len(body))
+			}
+		})
+	}
+}
+
+// BenchmarkProxyLongPrompt is a request of 100,000 tokens, about 400 KB, whose prompt is hashed and looked up.
+func BenchmarkProxyLongPrompt(b *testing.B) {
+	body := `{"messages":[{"role":"user","content":"` + strings.Repeat("word ", 80_000) + `"}],"model":"m"}`
+	engine := func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(w, "{}")
+	}
+	for name, h := range proxies(b, engine) {
+		b.Run(name, func(b *testing.B) {
+			front := httptest.NewServer(h)
+			defer front.Close()
+			b.SetBytes(int64(len(body)))
+			for b.Loop() {
+				roundTrip(b, front, body, 2)
 			}
 		})
 	}
