@@ -209,7 +209,7 @@ func (r *reading) extend(now time.Time) {
 
 // elapsed is the time between two moments, by the clock that goes on while the machine is suspended if that says more.
 func elapsed(from, to time.Time) time.Duration {
-	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
+	return max(0, to.Sub(from), to.Round(0).Sub(from.Round(0)))
 }
 
 // withoutLeader keeps of a leader's word what stays true when it is gone: what it refused, until another one plans.
