@@ -181,7 +181,9 @@ func (c *Client) send(ctx context.Context, call Call) (*http.Response, Meta, err
 			c.use(meta)
 			return res, meta, nil
 		}
-		last, meta = err, Meta{Peer: addrs[n]}
+		if !errors.Is(last, fleet.OutcomeUnknown) { // what another peer says of itself afterwards does not make it known
+			last, meta = err, Meta{Peer: addrs[n]}
+		}
 		if call.Once || ctx.Err() != nil || !elsewhere(err) {
 			break
 		}

@@ -85,6 +85,13 @@ func TestARefusalIsTheAnswerAndIsNotAskedTwice(t *testing.T) {
 	}
 }
 
+func TestAnUnknownOutcomeStaysUnknownWhateverTheNextPeerSays(t *testing.T) {
+	_, err := newClient(t, serve(t, refuse(fleet.OutcomeUnknown)), serve(t, refuse(fleet.NoLeader))).Scale(context.Background(), "m", 1)
+	if !errors.Is(err, fleet.OutcomeUnknown) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestAStrangerIsNamed(t *testing.T) {
 	addr := serve(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", http.StatusTeapot) })
 	_, _, err := newClient(t, addr).Status(context.Background(), ReadOptions{})
