@@ -6,7 +6,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS  = -s -w -X berth/internal/release.Version=$(VERSION)
 
 # Packages whose goroutines share memory enough to earn the race detector on every change.
-RACE = ./consensus/... ./peer/... ./admin/... ./gossip/... ./router/... ./agent/... ./internal/... ./fsm ./idle ./dev/...
+RACE = ./consensus/... ./peer/... ./admin/... ./gossip/... ./router/... ./agent/... ./internal/... ./idle ./roles ./dev
 
 .DEFAULT_GOAL := help
 
@@ -41,7 +41,7 @@ test: vet ## every test that needs only Go and make, with the skipped ones named
 
 .PHONY: race
 race: ## the packages that share memory, under the race detector (needs gcc)
-	@$(GO) run ./internal/testsum -race $(RACE)
+	@$(GO) run ./internal/testsum -- -race $(RACE)
 
 .PHONY: vet
 vet: ## gofmt, go vet and staticcheck
