@@ -89,6 +89,8 @@ func (s *Server) forward(w http.ResponseWriter, q *request, k Knowledge) {
 		ErrorLog: nil,
 	}
 	w.Header().Del(wire.HeaderRequestID) // the leader's answer carries it
+	// The leader may refuse a snapshot before it has read all of it; without this the server would read the rest away from the proxy first.
+	_ = http.NewResponseController(w).EnableFullDuplex() // a writer that has nothing to enable needs nothing
 	proxy.ServeHTTP(w, q.Request)
 }
 

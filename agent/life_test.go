@@ -48,10 +48,10 @@ func TestAReplicaFromItsOrderToItsEnd(t *testing.T) {
 		if tr := g.last(); !tr.Released || tr.Order.N != 20 || tr.Cut != 3 {
 			t.Errorf("%+v", tr)
 		}
-		if g.after(55 * time.Second); s.closed {
+		if g.after(55 * time.Second); s.isClosed() {
 			t.Error("the shut door does not go on refusing")
 		}
-		if g.after(10 * time.Second); !s.closed {
+		if g.after(10 * time.Second); !s.isClosed() {
 			t.Error("the shim was not closed")
 		}
 	})
@@ -81,10 +81,10 @@ func TestAReplicaThatIsOrderedAgainWhileItsDoorRefuses(t *testing.T) {
 		if tr := g.last(); tr.To != wire.BecameStopped || !tr.Released || tr.Order.N != 40 {
 			t.Errorf("the second end is reported as %+v", tr)
 		}
-		if g.after(50 * time.Second); s.closed {
+		if g.after(50 * time.Second); s.isClosed() {
 			t.Error("the door's minute is counted from the first end")
 		}
-		if g.after(20 * time.Second); !s.closed {
+		if g.after(20 * time.Second); !s.isClosed() {
 			t.Error("the shim was not closed")
 		}
 	})

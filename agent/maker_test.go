@@ -195,6 +195,13 @@ func (h *handle) Logs(_ context.Context, tail int, _ bool) (io.ReadCloser, error
 
 func (h *handle) Kill(context.Context) error { h.die(); return nil }
 
+// isClosed says whether the agent has closed the shim.
+func (h *handle) isClosed() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.closed
+}
+
 func (h *handle) Close(context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

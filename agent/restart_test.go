@@ -270,7 +270,7 @@ func TestStopEnginesOnExit(t *testing.T) {
 		}
 		s.phase(shim.Stopped)
 		g.stop()
-		if !s.closed {
+		if !s.isClosed() {
 			t.Error("the shim is left")
 		}
 	})

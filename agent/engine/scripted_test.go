@@ -58,7 +58,9 @@ type scripted struct {
 	loaded   bool
 	stopping bool
 	term     chan struct{}
-	working  sync.WaitGroup
+	settled  bool
+	working  int           // requests being worked on
+	idle     chan struct{} // closed when the last one has ended, once it is stopping
 }
 
 type exitCode int
@@ -72,7 +74,29 @@ func (e *scripted) Terminate() {
 	if !e.stopping {
 		e.stopping = true
 		close(e.term)
+		e.settle()
 	}
+}
+
+// settle tells who waits that nothing is being worked on any more.
+func (e *scripted) settle() {
+	if e.working == 0 && e.stopping && !e.settled {
+		e.settled = true
+		close(e.idle)
+	}
+}
+
+func (e *scripted) begin() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.working++
+}
+
+func (e *scripted) end() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.working--
+	e.settle()
 }
 
 func (e *scripted) Run(ctx context.Context) error {
@@ -106,7 +130,10 @@ func (e *scripted) Run(ctx context.Context) error {
 			}
 		case <-e.term:
 			if e.drains {
-				e.working.Wait()
+				select {
+				case <-e.idle:
+				case <-ctx.Done():
+				}
 			}
 			stop()
 			return nil
@@ -140,8 +167,8 @@ func (e *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (e *scripted) work(w http.ResponseWriter, r *http.Request) {
-	e.working.Add(1)
-	defer e.working.Done()
+	e.begin()
+	defer e.end()
 	var body struct {
 		Model     string `json:"model"`
 		MaxTokens int    `json:"max_tokens"`
@@ -199,7 +226,7 @@ func start(t *testing.T, name string, in agent.LaunchInput) *bench {
 		CardsEmpty: func(context.Context, []fleet.Claim) (bool, error) { return true, nil },
 		Engines: func(x shim.Exec) (inproc.Engine, error) {
 			b.args = append(b.args, x.Args)
-			return &scripted{manner: manners[name], network: b.host, headless: p.Engine == "", die: b.die, term: make(chan struct{})}, nil
+			return &scripted{manner: manners[name], network: b.host, headless: p.Engine == "", die: b.die, term: make(chan struct{}), idle: make(chan struct{})}, nil
 		},
 	})
 	in.Order.Action, in.Order.ID = wire.ActionRun, fleet.Index{Epoch: 1, N: 7}
@@ -234,8 +261,12 @@ func (b *bench) until(holds func(shim.Status) bool) {
 // post sends a request through the door and gives status, Berth-Door and body.
 func (b *bench) post(body string) (int, string, string) {
 	b.t.Helper()
-	req, _ := http.NewRequest(http.MethodPost, "http://"+b.status.Door.Address+"/v1/completions", bytes.NewReader([]byte(body)))
-	req.Header.Set(wire.HeaderReplicaKey, b.status.Door.Key)
+	return b.postTo(*b.status.Door, body)
+}
+
+func (b *bench) postTo(door fleet.Door, body string) (int, string, string) {
+	req, _ := http.NewRequest(http.MethodPost, "http://"+door.Address+"/v1/completions", bytes.NewReader([]byte(body)))
+	req.Header.Set(wire.HeaderReplicaKey, door.Key)
 	res, err := b.http.Do(req)
 	if err != nil {
 		return 0, "", err.Error()
@@ -296,9 +327,9 @@ func TestAStopLetsWhatIsInFlightEndWhateverTheEngineDoesOnSIGTERM(t *testing.T) 
 		eachDriver(t, func(t *testing.T, name string) {
 			b := start(t, name, input(name, 1, 1, 0))
 			b.until(func(s shim.Status) bool { return s.Phase == shim.Ready })
-			answered := make(chan int)
+			answered, door := make(chan int), *b.status.Door
 			go func() {
-				code, _, _ := b.post(`{"model":"org/Model-8B","max_tokens":50}`)
+				code, _, _ := b.postTo(door, `{"model":"org/Model-8B","max_tokens":50}`)
 				answered <- code
 			}()
 			time.Sleep(time.Second)

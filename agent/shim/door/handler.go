@@ -91,6 +91,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) pass(w http.ResponseWriter, r *http.Request) {
+	// An engine may answer before it has read the whole request. Without this, net/http's server then reads the rest of the request away from the
+	// proxy before it sends the answer's headers; the proxy's own reading fails, it breaks off with the engine, and the stream is cut.
+	_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/2 is always so; any other writer has nothing to enable
 	h.proxy.ServeHTTP(shield{w}, r)
 	// What is in the header now goes out as a trailer.
 	w.Header().Del(wire.HeaderDoor)
