@@ -41,6 +41,7 @@ func (l *leader) lead(ctx context.Context, number uint64) error {
 	g.Add("planning", (&planning{log: l.log, writer: l.core, term: term, clock: l.clock}).run)
 	g.Add("liveness", l.liveness(term).run)
 	g.Add("drains", (&drains{log: l.log, writer: l.core}).run)
+	g.Add("gangs", (&gangs{log: l.log, writer: l.core}).run)
 	g.Add("promotion", l.promotion)
 	g.Add("levels", (&levels{log: l.log, writer: l.core, servers: l.core.node.Servers}).run)
 	g.Add("dead peers", (&retirement{log: l.log, core: l.core, since: time.Now()}).run)
