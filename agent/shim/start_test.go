@@ -160,7 +160,7 @@ func TestHangIsSeenByTokens(t *testing.T) {
 		if n == 1 {
 			return script{stopped: &stopped}
 		}
-		return script{}
+		return script{load: time.Minute} // the reason is said for as long as it loads
 	}, func(l *shim.Launch) { l.Recipe.Progress = []string{"vllm:generation_tokens_total"} }, func(g *rig) {
 		g.phase(shim.Ready)
 		time.Sleep(time.Hour) // nothing in flight is not hanging
