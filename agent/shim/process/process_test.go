@@ -114,7 +114,7 @@ func TestEngineDiesWithItsShim(t *testing.T) {
 			}
 			if child != nil {
 				if s.Group == "" {
-					t.Skip("no cgroups here: a child that hides its origin is found only while its shim lives")
+					t.Skip("needs cgroups: without them a child that hides its origin is found only while its shim lives")
 				}
 				child.wait(t, "the escaped child")
 			}
