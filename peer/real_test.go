@@ -13,9 +13,6 @@ import (
 
 // TestOnePeerOnTheMachinesNetwork runs what the bubbles leave out: real sockets on ports that the machine chooses, a real disk, the boot clock.
 func TestOnePeerOnTheMachinesNetwork(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes an election")
-	}
 	loopback := Endpoint{Bind: "127.0.0.1:0"}
 	p, err := New(Config{Name: "peer-1", DataDir: t.TempDir(), HTTP: loopback, Raft: loopback, Gossip: loopback, BootstrapExpect: 1, Policy: listen.Policy{}})
 	if err != nil {
