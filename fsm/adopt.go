@@ -34,10 +34,12 @@ func (tx *txn) adopt(node string, run wire.Running) bool {
 		r.Shards = append(r.Shards, fleet.Shard{Node: s.Node, Claims: s.Run.Claims, Shim: s.Run.Shim})
 		r.Start = max(r.Start, s.Run.Start)
 	}
-	if ranks[0].Run.Ready && r.Door != nil {
-		tx.becomeReady(r)
-	}
 	tx.putReplica(r)
+	if ranks[0].Run.Ready && r.Door != nil {
+		r = tx.edited(r) // its row is there first: the failed rows that go now may be all else that holds the spec of its generation
+		tx.becomeReady(r)
+		tx.putReplica(r)
+	}
 	if spec.Idle.UnloadAfter > 0 {
 		tx.wantAgain(r) // it was woken after the state that was restored, and goes again when nobody asks for it
 	}

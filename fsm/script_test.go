@@ -70,11 +70,16 @@ func (s *script) restore(l line) []string {
 	return changes(s.saved, s.m.State())
 }
 
-// withHashes gives what is said to run the hash of its model as it is asked for now.
+// withHashes gives what is said to run the hash of the spec of its generation, or of its model as it is asked for now.
 func (s *script) withHashes(c NodeRegister) NodeRegister {
-	for i, run := range c.Registration.Running {
-		if m, ok := s.m.State().Model(run.Model); ok {
-			c.Registration.Running[i].RunHash = m.Spec.RunHash()
+	for i := range c.Registration.Running {
+		run := &c.Registration.Running[i]
+		generation := run.Generation
+		if m, ok := s.m.State().Model(run.Model); ok && generation == 0 {
+			generation = m.Generation
+		}
+		if spec, ok := s.m.State().Spec(run.Model, generation); ok {
+			run.RunHash = spec.RunHash()
 		}
 	}
 	return c
@@ -212,7 +217,7 @@ func (l line) spec() fleet.ModelSpec {
 }
 
 // registration reads: register NODE [id=ID] [instance=N] [at=ADDR] [fabric=F] [gpus=g0,g1..] [bad=g1] [foreign=g2] [class=C] [memory=SIZE]
-// [holds=g3] [runs=REPLICA/RANK/START[/ready][@MODEL@GPU@ORDER],...].
+// [holds=g3] [runs=REPLICA/RANK/START[/ready][@MODEL[:GENERATION]@GPU@ORDER],...].
 func (l line) registration() wire.Registration {
 	name := l.word(1)
 	reg := wire.Registration{
@@ -261,7 +266,12 @@ func running(t *testing.T, text string) wire.Running {
 		run.Door = &fleet.Door{Address: "door-" + f[0], Key: "key"}
 	}
 	if m := strings.Split(more, "@"); len(m) == 3 {
-		run.Model, run.Claims[0].GPU = m[0], m[1]
+		name, generation, old := strings.Cut(m[0], ":")
+		run.Model, run.Claims[0].GPU = name, m[1]
+		if old {
+			run.Generation, err = strconv.ParseUint(generation, 10, 64)
+			must(t, err)
+		}
 		must(t, run.Order.UnmarshalText([]byte(m[2])))
 	}
 	return run
