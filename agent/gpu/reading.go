@@ -23,6 +23,10 @@ type Card struct {
 	ProcessesKnown bool   `json:"processes_known"`
 	Fault          string `json:"fault,omitempty"`  // why the card must not be given work; empty: none was found
 	Fabric         string `json:"fabric,omitempty"` // clusterUUID.clique of a multi-node NVLink domain
+	// XID is the newest driver error seen that takes the card out; 0: none. Checked says that the driver itself has judged the card just now; where it
+	// cannot, an error is all that is ever heard of a sick card, once.
+	XID     uint64 `json:"xid,omitempty"`
+	Checked bool   `json:"checked,omitempty"`
 	// Unsure is what of the card's health could not be asked.
 	Unsure string `json:"unsure,omitempty"`
 }

@@ -18,6 +18,7 @@ import (
 	"berth/agent/engine"
 	"berth/agent/gpu"
 	"berth/agent/gpu/nvml"
+	"berth/internal/durable"
 	"berth/internal/listen"
 	"berth/internal/release"
 	"berth/roles"
@@ -131,7 +132,7 @@ func (f *agentFlags) equip(cfg *agent.Config) (func(), error) {
 	if err != nil {
 		return nil, err
 	}
-	inv, end, err := inventory(f.gpus, f.name)
+	inv, end, err := inventory(f.gpus, f.name, f.dataDir)
 	if err != nil {
 		return nil, err
 	}
@@ -167,8 +168,8 @@ func (f *agentFlags) drivers(cfg *agent.Config) ([]agent.Driver, error) {
 	return all, errors.Join(errs...)
 }
 
-// inventory makes what measures the cards.
-func inventory(gpus, node string) (agent.Inventory, func(), error) {
+// inventory makes what measures the cards; what must outlive the agent of that is kept in the data directory.
+func inventory(gpus, node, dataDir string) (agent.Inventory, func(), error) {
 	nothing := func() {}
 	path, isFile := strings.CutPrefix(gpus, "file:")
 	switch {
@@ -188,7 +189,8 @@ func inventory(gpus, node string) (agent.Inventory, func(), error) {
 			return nil, nothing, err
 		}
 		probe := gpu.NewProbe(self, "gpu-probe")
-		return gpu.NewMeasured("nvml", probe, ownProcess), func() { closeProbe(probe) }, nil
+		cards := gpu.RememberXIDs(probe, filepath.Join(dataDir, "xids.json"), durable.BootID())
+		return gpu.NewMeasured("nvml", cards, ownProcess), func() { closeProbe(probe) }, nil
 	case gpus == "nvml":
 		return nil, nothing, usageError{errors.New("this program was built without cgo and cannot call NVML; use --gpus nvidia-smi")}
 	}

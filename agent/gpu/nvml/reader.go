@@ -135,13 +135,15 @@ func (r *reader) health(d nvml.Device, c *gpu.Card) {
 	}
 	known := ret == nvml.SUCCESS && nvml.Return(values[0].NvmlReturn) == nvml.SUCCESS
 	action := binary.NativeEndian.Uint64(values[0].Value[:])
+	c.Checked = known
 	switch {
 	case known && action != 0:
 		c.Fault = "the driver asks for " + actionName(action)
 	case known:
 		delete(r.xids, c.UUID) // a positive check: the driver says that nothing is wrong with it any more
 	case r.xids[c.UUID] != 0:
-		c.Fault = fmt.Sprintf("XID %d", r.xids[c.UUID])
+		c.XID = r.xids[c.UUID]
+		c.Fault = fmt.Sprintf("XID %d", c.XID)
 	}
 	if c.Fault == "" && r.has("nvmlDeviceGetRemappedRows") {
 		if _, _, _, failed, ret := d.GetRemappedRows(); ret == nvml.SUCCESS && failed {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"berth/internal/durable"
 )
 
 // ident names a process for ever: a process id is reused, but not with the same start time in the same boot.
@@ -22,10 +24,10 @@ func identify(pid int) (ident, error) {
 	if err != nil {
 		return ident{}, err
 	}
-	return ident{PID: pid, Start: p.start, Boot: bootID()}, nil
+	return ident{PID: pid, Start: p.start, Boot: durable.BootID()}, nil
 }
 
-func (i ident) thisBoot() bool { return i.PID > 0 && i.Boot == bootID() }
+func (i ident) thisBoot() bool { return i.PID > 0 && i.Boot == durable.BootID() }
 
 // alive says whether that very process still runs.
 func (i ident) alive() bool {
@@ -34,14 +36,6 @@ func (i ident) alive() bool {
 	}
 	p, err := readProc(i.PID)
 	return err == nil && p.start == i.Start && !p.ended()
-}
-
-func bootID() string {
-	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return "unknown"
-	}
-	return strings.TrimSpace(string(b))
 }
 
 // proc is a line of /proc: see proc(5), stat.
