@@ -119,6 +119,7 @@ golden: ## rewrite the golden scripts and command lines; read the diff as prose
 fuzz: ## thirty seconds of each fuzz target
 	$(GO) test ./fsm -run '^$$' -fuzz FuzzDecode -fuzztime 30s
 	$(GO) test ./fsm -run '^$$' -fuzz FuzzRestore -fuzztime 30s
+	$(GO) test ./fsm -run '^$$' -fuzz FuzzStrict -fuzztime 30s
 	$(GO) test ./router/openai -run '^$$' -fuzz FuzzScanner -fuzztime 30s
 	$(GO) test ./router/openai -run '^$$' -fuzz FuzzPrompt -fuzztime 30s
 

@@ -67,7 +67,7 @@ func (s *Server) requireCaughtUp(k Knowledge) error {
 func (s *Server) forward(w http.ResponseWriter, q *request, k Knowledge) {
 	proxy := &httputil.ReverseProxy{
 		Transport:     s.proxy,
-		FlushInterval: -1,
+		FlushInterval: flushInterval(q.route),
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host = "http", k.LeaderHTTP
 			p.Out.Host = k.LeaderHTTP
@@ -83,7 +83,7 @@ func (s *Server) forward(w http.ResponseWriter, q *request, k Knowledge) {
 			s.fail(w, forwardError(q, k, err))
 		},
 		ModifyResponse: func(r *http.Response) error {
-			s.follow(q, r)
+			s.wrote(q, r)
 			return nil
 		},
 		ErrorLog: nil,
@@ -94,19 +94,40 @@ func (s *Server) forward(w http.ResponseWriter, q *request, k Knowledge) {
 	proxy.ServeHTTP(w, q.Request)
 }
 
-// ownWriteWait bounds the wait of a forwarded write's answer for this peer.
+// flushInterval says how soon a piece of a forwarded answer is passed on: an answer that is made at once goes in one piece.
+func flushInterval(r route) time.Duration {
+	if r.stream || r.raw != nil {
+		return -1 // each piece on arrival
+	}
+	return 0
+}
+
+// ownWriteWait bounds the wait of a read for what was written through this peer.
 const ownWriteWait = time.Second
 
-// follow holds the answer to a forwarded write until this peer has applied it too, which takes a heartbeat of the leader: whoever writes through a
-// peer and then reads its status sees what it wrote.
-func (s *Server) follow(q *request, r *http.Response) {
+// wrote notes up to where this peer has passed writes on. A follower hears of a commit with the leader's next entry or heartbeat, up to 100 ms
+// later; the write's answer does not wait for that, but a read that this peer answers by itself does: whoever writes through a peer and then reads
+// its status sees what it wrote.
+func (s *Server) wrote(q *request, r *http.Response) {
 	index, err := fleet.ParseIndex(r.Header.Get(wire.HeaderIndex))
 	if err != nil || q.route.access != write || q.route.stream {
 		return
 	}
-	ctx, cancel := context.WithTimeout(q.Context(), ownWriteWait)
+	for old := s.passedOn.Load(); old < index.N && !s.passedOn.CompareAndSwap(old, index.N); old = s.passedOn.Load() {
+	}
+}
+
+// awaitOwnWrites returns when this peer has applied what was written through it. Late is late: it waits once, and the answer's header says how far
+// this peer is.
+func (s *Server) awaitOwnWrites(ctx context.Context) {
+	index := s.passedOn.Load()
+	if index == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, ownWriteWait)
 	defer cancel()
-	_ = s.Core.WaitApplied(ctx, index.N) // late is late; the header says which index to ask for
+	_ = s.Core.WaitApplied(ctx, index)
+	s.passedOn.CompareAndSwap(index, 0)
 }
 
 // forwardError tells a write that may have happened from one that cannot have.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -46,6 +47,8 @@ type Server struct {
 	router  *mux.Router
 	proxy   http.RoundTripper
 	summary *summary
+
+	passedOn atomic.Uint64 // index up to which writes went through this peer to the leader; 0: this peer has applied them
 }
 
 // New returns the API.
@@ -141,6 +144,9 @@ func (s *Server) answer(w http.ResponseWriter, q *request) {
 	if forward {
 		s.forward(w, q, k)
 		return
+	}
+	if q.route.where == nearest {
+		s.awaitOwnWrites(q.Context())
 	}
 	s.run(w, q)
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -96,19 +97,30 @@ func TestWithoutALeaderNobodyIsQuietOrSilent(t *testing.T) {
 	}
 }
 
-// Whoever writes through a follower finds it written in that follower's status.
-func TestAForwardedWriteIsAnsweredWhenThisPeerHasItToo(t *testing.T) {
+// Whoever writes through a follower finds it written in that follower's status. The write itself does not wait for that, nor does any other read.
+func TestAFollowersStatusWaitsForWhatWasWrittenThroughIt(t *testing.T) {
 	p := followed(t, 0.5)
-	var waited uint64
-	late := lagging{p, func(index uint64) { waited = index }}
+	var waited []uint64
+	late := lagging{p, func(index uint64) { waited = append(waited, index) }}
 	api := New(Config{Core: late, Board: p, Members: p, Snapshots: p, Planner: p, Log: p.api(nil).Log, Transport: roundTrip(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 200, Header: http.Header{wire.HeaderIndex: {"1.77"}}, Body: io.NopCloser(strings.NewReader("{}"))}, nil
 	})})
-	if call(api, "GET", "/api/v1/models", ""); waited != 0 {
-		t.Errorf("a read waited for %d", waited)
+	for _, path := range []string{"/api/v1/status", "/api/v1/models"} {
+		if call(api, "GET", path, ""); len(waited) != 0 {
+			t.Errorf("GET %s waited for %d; nothing was written", path, waited)
+		}
 	}
-	if call(api, "PUT", "/api/v1/models/m", spec("m")); waited != 77 {
-		t.Errorf("waited for %d, want 77", waited)
+	if call(api, "PUT", "/api/v1/models/m", spec("m")); len(waited) != 0 {
+		t.Errorf("the write waited for %d", waited)
+	}
+	if call(api, "GET", "/api/v1/models?consistency=stale", ""); len(waited) != 0 {
+		t.Errorf("a stale read waited for %d", waited)
+	}
+	for range 2 {
+		call(api, "GET", "/api/v1/status", "")
+	}
+	if !slices.Equal(waited, []uint64{77}) {
+		t.Errorf("status waited for %d, want once for 77", waited)
 	}
 }
 

@@ -21,6 +21,8 @@ type adapter struct {
 	fatal   func(error)
 	member  func(raft.Configuration) // told of each committed configuration
 
+	proposals proposals // made by this peer
+
 	// stopped keeps the state where it is: neither a later entry nor a snapshot may follow what could not be applied.
 	stopped atomic.Bool
 	seen    atomic.Uint64 // index of the last entry that came through here
@@ -36,7 +38,7 @@ func (a *adapter) Apply(l *raft.Log) any {
 	if a.stopped.Load() {
 		return errStopped
 	}
-	out, err := a.machine.Apply(l.Index, l.Data)
+	out, err := a.apply(l)
 	if err != nil {
 		a.stopped.Store(true)
 		err = fmt.Errorf("cannot apply entry %d (term %d); this peer stops before it diverges: %w", l.Index, l.Term, err)
@@ -45,6 +47,13 @@ func (a *adapter) Apply(l *raft.Log) any {
 	}
 	a.advance(l.Index)
 	return out
+}
+
+func (a *adapter) apply(l *raft.Log) (fsm.Outcome, error) {
+	if e := a.proposals.take(l.Data); e != nil {
+		return a.machine.ApplyEntry(l.Index, e)
+	}
+	return a.machine.Apply(l.Index, l.Data)
 }
 
 // StoreConfiguration implements raft.ConfigurationStore, so that no entry but the empty ones goes by unseen.

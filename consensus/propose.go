@@ -15,14 +15,16 @@ import (
 // or, with fleet.OutcomeUnknown, that nobody knows yet: the same request id sent again finds out. A command that was
 // committed and refused by the state is no error here: see Outcome.Err and Outcome.Items.
 func (n *Node) Propose(ctx context.Context, meta fsm.Meta, c fsm.Command) (fsm.Outcome, error) {
-	data, err := fsm.Encode(meta, c)
+	e, err := fsm.NewEntry(meta, c)
 	if err != nil {
 		return fsm.Outcome{}, err
 	}
 	if !n.IsLeader() {
 		return fsm.Outcome{}, n.noLeader()
 	}
-	f, err := await(ctx, n, func(wait time.Duration) raft.ApplyFuture { return n.raft.Apply(data, wait) })
+	n.adapter.proposals.add(e)
+	defer n.adapter.proposals.take(e.Data()) // what raft brings back only later is read again
+	f, err := await(ctx, n, func(wait time.Duration) raft.ApplyFuture { return n.raft.Apply(e.Data(), wait) })
 	if err != nil {
 		return fsm.Outcome{}, n.explain(err)
 	}

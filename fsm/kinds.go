@@ -1,13 +1,6 @@
 package fsm
 
-import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"io"
-
-	"berth/fleet"
-)
+import "berth/fleet"
 
 // kind is what the package knows of one kind of command: the level that brought it, how its body is read, and what it does.
 type kind struct {
@@ -93,26 +86,12 @@ func full[C Command](level int, apply func(*txn, C) result) kind {
 	return kind{
 		level: level,
 		decode: func(body []byte) (Command, error) {
-			var c C
-			if err := strict(body, &c); err != nil {
+			c, err := strict[C](body)
+			if err != nil {
 				return nil, err
 			}
 			return c, nil
 		},
 		apply: func(tx *txn, c Command) result { return apply(tx, c.(C)) },
 	}
-}
-
-// strict reads exactly one JSON value and refuses a field that it does not know. A peer that dropped an unknown field would go on with a state
-// that differs from the others'; one that refuses stops.
-func strict(data []byte, into any) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is more after the value")
-	}
-	return nil
 }

@@ -46,12 +46,12 @@ func load(in *record.Reader) (*State, wire.SnapshotInfo, error) {
 }
 
 func readHeader(in *record.Reader) (header, error) {
-	var h header
 	line, err := in.Header()
 	if err != nil {
-		return h, err
+		return header{}, err
 	}
-	if err := strict(line, &h); err != nil || h.Format == 0 {
+	h, err := strict[header](line)
+	if err != nil || h.Format == 0 {
 		return h, errors.New("this is not a snapshot of Berth")
 	}
 	if h.Format != snapshotFormat || h.Level > Level {

@@ -37,43 +37,58 @@ func (m *Machine) State() *State { return m.state.Load() }
 // Apply applies the log entry at an index. A rejection is in the Outcome and is an ordinary answer. An error is not: this peer cannot know what
 // the entry means (damaged, or of a newer release), its state stays as it is, and it must stop before it diverges.
 func (m *Machine) Apply(logIndex uint64, data []byte) (Outcome, error) {
-	e, k, c, err := understand(data)
+	e, err := readEntry(data)
+	if err == nil {
+		err = e.understood()
+	}
 	if err != nil {
 		return Outcome{}, fmt.Errorf("at index %d: %w", logIndex, err)
 	}
+	return m.apply(logIndex, e), nil
+}
+
+// ApplyEntry is Apply for an entry that this process has made itself, and so has read already; only its checksum is looked at again.
+func (m *Machine) ApplyEntry(logIndex uint64, e *Entry) (Outcome, error) {
+	err := Verify(e.data)
+	if err == nil {
+		err = e.understood()
+	}
+	if err != nil {
+		return Outcome{}, fmt.Errorf("at index %d: %w", logIndex, err)
+	}
+	return m.apply(logIndex, e), nil
+}
+
+func (m *Machine) apply(logIndex uint64, e *Entry) Outcome {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	base := m.state.Load()
-	tx := base.begin(fleet.Index{Epoch: base.core.Cluster.Epoch, N: logIndex}, e.Meta)
-	outcome := tx.run(k, c, bodyHash(e))
+	tx := base.begin(fleet.Index{Epoch: base.core.Cluster.Epoch, N: logIndex}, e.head.Meta)
+	outcome := tx.run(e.kind, e.command, bodyHash(e.head))
 	next := tx.commit()
 	if m.told != nil {
-		m.told(Applied{Kind: e.Kind, Meta: e.Meta, Outcome: outcome, State: next})
+		m.told(Applied{Kind: e.head.Kind, Meta: e.head.Meta, Outcome: outcome, State: next})
 	}
 	m.state.Store(next)
 	tx.notify(next)
-	return outcome, nil
+	return outcome
 }
 
 // Understand says why Apply could not apply an entry, nil if it could.
 func Understand(data []byte) error {
-	_, _, _, err := understand(data)
-	return err
+	e, err := readEntry(data)
+	if err != nil {
+		return err
+	}
+	return e.understood()
 }
 
-func understand(data []byte) (envelope, kind, Command, error) {
-	e, k, err := open(data)
-	if err != nil {
-		return e, k, nil, err
+// understood refuses an entry after which this release would not understand the log any more.
+func (e *Entry) understood() error {
+	if raise, ok := e.command.(LevelRaise); ok && raise.Level > Level {
+		return fmt.Errorf("the cluster is raised to level %d; this release understands level %d", raise.Level, Level)
 	}
-	c, err := k.decode(e.Body)
-	if err != nil {
-		return e, k, nil, fmt.Errorf("entry of kind %s: %w", e.Kind, err)
-	}
-	if raise, ok := c.(LevelRaise); ok && raise.Level > Level {
-		return e, k, nil, fmt.Errorf("the cluster is raised to level %d; this release understands level %d", raise.Level, Level)
-	}
-	return e, k, c, nil
+	return nil
 }
 
 // run answers one command: from memory, or by applying it.

@@ -23,7 +23,7 @@ import (
 // goroutine for us or write a log is not in it.
 var allowedImports = []string{
 	"berth/fleet", "berth/fleet/wire", "berth/fsm/ordered", "berth/fsm/record",
-	"bytes", "cmp", "crypto/sha256", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "hash/crc32", "io", "iter",
+	"bytes", "cmp", "crypto/sha256", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "github.com/go-json-experiment/json", "github.com/go-json-experiment/json/v1", "hash/crc32", "io", "iter",
 	"maps", "slices", "strings", "sync", "sync/atomic",
 }
 

@@ -102,6 +102,9 @@ func (p *page) cluster(was, is *fsm.State) {
 
 // settingsDiff says which settings differ, under the names that operators know them by.
 func settingsDiff(was, is fleet.Settings) string {
+	if was == is { // what nearly every entry finds
+		return ""
+	}
 	old, now := fields(was), fields(is)
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(now)) {
