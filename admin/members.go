@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"time"
 
 	"berth/fleet"
 	"berth/fleet/wire"
@@ -19,7 +20,7 @@ func memberRoutes() []route {
 		{method: http.MethodGet, path: "peers", access: read, where: asAsked, does: "list the peers", handle: listPeers},
 		{method: http.MethodPost, path: "peers", access: asPeer, where: atLeader, does: "add a peer as a non-voter", handle: addPeer},
 		{method: http.MethodPost, path: "peers/transfer", access: write, where: atLeader, does: "move leadership", handle: transfer},
-		{method: http.MethodDelete, path: "peers/{id}", access: write, where: atLeader, does: "remove a peer", handle: removePeer},
+		{method: http.MethodDelete, path: "peers/{id}", access: write, where: atLeader, does: "remove a peer", before: leaveFirst, handle: removePeer},
 		{method: http.MethodPost, path: "peers/{id}/promote", access: write, where: atLeader, does: "make a peer a voter", handle: onPeer(promotePeer)},
 		{method: http.MethodPost, path: "peers/{id}/demote", access: write, where: atLeader, does: "make a peer a non-voter", handle: onPeer(demotePeer)},
 		{method: http.MethodGet, path: "snapshot", access: write, where: asAsked, stream: true, does: "save the whole state (?stale: this peer's, also without a leader)", raw: saveSnapshot},
@@ -60,6 +61,30 @@ func onPeer(do func(*Server, *request, string) error) func(*Server, *request) (a
 			}
 		}
 		return nil, fleet.Errorf(fleet.NotFound, "no peer %s", id).WithHint("see berthctl peers")
+	}
+}
+
+// leaveFirst hands leadership over when it is the leader itself that is to be removed: a leader that removes itself ends before it can say what became
+// of it. The request then goes to the new leader. Where nobody can take over, the removal itself says why it cannot be.
+func leaveFirst(s *Server, q *request) error {
+	if k := s.Core.Knowledge(); !k.IsLeader || q.vars["id"] != s.Core.ID() {
+		return nil
+	}
+	if err := s.Members.TransferLeadership(q.Context(), ""); err != nil {
+		s.Log.Warn("the leader is to be removed, and nobody takes over", "error", err)
+		return nil
+	}
+	look := time.NewTicker(50 * time.Millisecond)
+	defer look.Stop()
+	for {
+		if k := s.Core.Knowledge(); !k.IsLeader && k.Leader != "" && k.LeaderHTTP != "" {
+			return nil
+		}
+		select {
+		case <-look.C:
+		case <-q.Context().Done():
+			return fleet.Errorf(fleet.NoLeader, "leadership was handed over for the removal of %s, and no new leader is known yet", q.vars["id"]).WithHint("repeat the request")
+		}
 	}
 }
 

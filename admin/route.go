@@ -30,7 +30,8 @@ const (
 	asPeer
 )
 
-// route is one row of the API's table. Exactly one of handle and raw is set.
+// route is one row of the API's table. Exactly one of handle and raw is set; before, where it is set, is called first, and then it is decided which
+// peer answers.
 type route struct {
 	method string
 	path   string // below the prefix, unless it starts with a slash; {name} matches one escaped segment, {model} the rest
@@ -38,6 +39,7 @@ type route struct {
 	where  where
 	stream bool // the body has no small limit and the call no deadline
 	does   string
+	before func(*Server, *request) error
 	handle func(*Server, *request) (any, error)
 	raw    func(*Server, http.ResponseWriter, *request) error
 }

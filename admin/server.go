@@ -134,6 +134,13 @@ func (s *Server) endpoint(rt route) http.Handler {
 
 // answer decides where the request is answered, here or at the leader, and how fresh the answer must be.
 func (s *Server) answer(w http.ResponseWriter, q *request) {
+	if q.route.before != nil {
+		if err := q.route.before(s, q); err != nil {
+			s.freshness(w, s.Core.Knowledge())
+			s.fail(w, err)
+			return
+		}
+	}
 	k := s.Core.Knowledge()
 	forward, err := s.place(q, k)
 	if err != nil {

@@ -32,7 +32,8 @@ type Config struct {
 	Log     *slog.Logger
 	Timings Timings
 	// Fatal is told why this peer must not go on: a disk stuck or lying, an entry that it cannot apply. A process ends
-	// itself in it, at once. By then the raft port is shut; Run returns the same error. It must not call back.
+	// itself in it, at once. By then the raft port is shut; Run returns the same error. It must not call back. A peer that
+	// was removed is not told: it ends in order.
 	Fatal func(error)
 	// BeforeWrite, if set, is called before each write of log, term or vote, and may block or fail. It is how tests
 	// make a disk stall or fill up.

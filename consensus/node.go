@@ -144,7 +144,7 @@ func (n *Node) fatal(err error) {
 		_ = n.port.silence()
 	}
 	n.cfg.Log.Error("this peer must not go on", "peer", n.cfg.ID, "error", err)
-	if n.cfg.Fatal != nil {
+	if n.cfg.Fatal != nil && !errors.Is(err, ErrRemoved) { // one that was removed misleads nobody, and may be passing on the answer to its own removal
 		n.cfg.Fatal(err)
 	}
 	n.cancel()

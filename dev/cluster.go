@@ -2,10 +2,12 @@ package dev
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
 
+	"berth/consensus"
 	"berth/internal/listen"
 	"berth/internal/run"
 )
@@ -153,7 +155,7 @@ func (c *Cluster) StartMachine(name string) error {
 	c.machines[name] = b
 	go func() { // joined by StopMachine and Close
 		defer close(b.done)
-		if b.err = role(ctx); b.err != nil && ctx.Err() == nil {
+		if b.err = role(ctx); b.err != nil && ctx.Err() == nil && !errors.Is(b.err, consensus.ErrRemoved) {
 			select {
 			case c.failed <- fmt.Errorf("%s: %w", name, b.err):
 			default:
