@@ -104,8 +104,8 @@ deps: ## install what optional checks need: gcc, Node, npm (Debian's packages, a
 	@test -d router/testdata/openai-node/node_modules || (cd router/testdata/openai-node && npm install --no-fund --no-audit)
 
 .PHONY: bench-openb
-bench-openb: ## how much of a real GPU cluster the planner fills, beside Random, BestFit and FGD (BERTH_DATA=DIR, JSON=FILE)
-	$(GO) run ./bench/openb $(if $(JSON),-json $(JSON))
+bench-openb: ## how much of a real GPU cluster the planner fills, beside Random, BestFit and FGD (BERTH_DATA=DIR, TRACES=NAME|FILE,…, NODES=FILE, JSON=FILE)
+	$(GO) run ./bench/openb $(if $(TRACES),-traces $(TRACES)) $(if $(NODES),-nodes $(NODES)) $(if $(JSON),-json $(JSON))
 
 .PHONY: bench-scheduler
 bench-scheduler: ## decisions a second and their growth with the fleet, beside kube-scheduler, whose first build takes minutes (JSON=FILE)

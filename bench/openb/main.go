@@ -14,13 +14,13 @@ import (
 
 func main() {
 	dir := flag.String("data", dataDir(), "folder with the openb files, or the folder that has it as openb/")
-	traces := flag.String("traces", "default,gpuspec33,multigpu50", "traces, by the end of their files' names")
+	traces := flag.String("traces", "default,gpuspec33,multigpu50", "traces: X is openb_pod_list_X.csv of the folder, and what ends in .csv is a file")
+	nodes := flag.String("nodes", "openb_node_list_gpu_node.csv", "the cluster: a file of the folder, or of anywhere when it has a slash")
 	seeds := flag.Int("seeds", 10, "orders of arrival; the first has the seed 42, as in the paper")
 	workers := flag.Int("workers", max(1, runtime.NumCPU()-1), "runs at a time")
-	memory := flag.Bool("memory", true, "tasks ask for host memory too")
 	out := flag.String("json", "", "also write everything to this file")
 	flag.Parse()
-	if err := bench(*dir, strings.Split(*traces, ","), *seeds, *workers, *memory, *out); err != nil {
+	if err := bench(files{*dir, *nodes}, strings.Split(*traces, ","), *seeds, *workers, *out); err != nil {
 		fmt.Fprintln(os.Stderr, "openb:", err)
 		os.Exit(1)
 	}
@@ -34,14 +34,14 @@ func dataDir() string {
 }
 
 // bench prints a table a trace; the error says that a baseline is not what was published, or that the data cannot be read.
-func bench(dir string, traces []string, seeds, workers int, memory bool, file string) error {
-	if _, err := os.Stat(filepath.Join(dir, "openb")); err == nil {
-		dir = filepath.Join(dir, "openb")
+func bench(from files, traces []string, seeds, workers int, file string) error {
+	if _, err := os.Stat(filepath.Join(from.dir, "openb")); err == nil {
+		from.dir = filepath.Join(from.dir, "openb")
 	}
 	var reports []report
 	var failed []error
 	for _, trace := range traces {
-		w, err := newWorkload(dir, trace, memory)
+		w, err := newWorkload(from, trace)
 		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("the data is not there (%w); say where it is with -data or BERTH_DATA", err)
 		} else if err != nil {
@@ -51,7 +51,7 @@ func bench(dir string, traces []string, seeds, workers int, memory bool, file st
 		for i := range seeds {
 			list = append(list, uint64(42+i))
 		}
-		r, err := newReport(dir, w, w.runAll(list, workers))
+		r, err := newReport(from, w, w.runAll(list, workers))
 		if err != nil {
 			return err
 		}

@@ -22,16 +22,16 @@ type report struct {
 
 // line is one policy over all seeds.
 type line struct {
-	Policy    string  `json:"policy"`
-	At100     spread  `json:"allocated_percent_at_100"`
-	At130     spread  `json:"allocated_percent_at_130"`
-	Published float64 `json:"published_at_130,omitempty"`
-	P50       float64 `json:"decision_p50_us"`
-	P99       float64 `json:"decision_p99_us"`
+	Policy    string    `json:"policy"`
+	At100     spread    `json:"allocated_percent_at_100"`
+	At130     spread    `json:"allocated_percent_at_130"`
+	Published published `json:"published"`
+	P50       float64   `json:"decision_p50_us"`
+	P99       float64   `json:"decision_p99_us"`
 	runs      []run
 }
 
-func newReport(dir string, w *workload, runs []run) (report, error) {
+func newReport(from files, w *workload, runs []run) (report, error) {
 	r := report{Trace: w.trace, Runs: runs, Ratios: map[string]float64{}}
 	for _, name := range names {
 		l := line{Policy: name}
@@ -44,11 +44,11 @@ func newReport(dir string, w *workload, runs []run) (report, error) {
 		l.At130 = over(l.runs, func(x run) float64 { return x.At130 })
 		l.P50 = over(l.runs, func(x run) float64 { return x.P50 }).Mean
 		l.P99 = over(l.runs, func(x run) float64 { return x.P99 }).Mean
-		have, err := published(dir, w.trace, name)
+		have, err := from.published(w.trace, name)
 		if err != nil {
 			return r, err
 		}
-		l.Published = have["at_130"]
+		l.Published = have
 		r.Policies = append(r.Policies, l)
 	}
 	fgd, berth := r.of("FGD"), r.of("Berth")
@@ -72,8 +72,14 @@ func (r *report) of(name string) *line {
 func (r *report) honest() error {
 	var errs []error
 	for _, l := range r.Policies {
-		if l.Published > 0 && math.Abs(l.At130.Mean-l.Published) > near {
-			errs = append(errs, fmt.Errorf("%s: %s reaches %.2f %%; %.2f %% was published, and %.1f points are allowed", r.Trace, l.Policy, l.At130.Mean, l.Published, near))
+		for _, at := range []struct {
+			arrived            int
+			reaches, published float64
+		}{{100, l.At100.Mean, l.Published.At100}, {130, l.At130.Mean, l.Published.At130}} {
+			if at.published > 0 && math.Abs(at.reaches-at.published) > near {
+				errs = append(errs, fmt.Errorf("%s: at %d %% of demand %s reaches %.2f %%; %.2f %% was published, and %.1f points are allowed",
+					r.Trace, at.arrived, l.Policy, at.reaches, at.published, near))
+			}
 		}
 	}
 	return errors.Join(errs...)
@@ -81,12 +87,12 @@ func (r *report) honest() error {
 
 func (r *report) print(to io.Writer) {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "%s\tallocated at 100 %%\tat 130 %%\tsd\tpublished\tunallocated\tto FGD\tp50 us\tp99 us\t\n", r.Trace)
+	fmt.Fprintf(w, "%s\tallocated at 100 %%\tat 130 %%\tsd\tpublished (100 %%, 130 %%)\tunallocated\tto FGD\tp50 us\tp99 us\t\n", r.Trace)
 	fgd := 100 - r.of("FGD").At130.Mean
 	for _, l := range r.Policies {
 		pub := "-"
-		if l.Published > 0 {
-			pub = fmt.Sprintf("%.2f", l.Published)
+		if p := l.Published; p.At130 > 0 {
+			pub = fmt.Sprintf("%.2f, %.2f", p.At100, p.At130)
 		}
 		left := 100 - l.At130.Mean
 		fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%.2f\t%s\t%.2f\t%.3f\t%.0f\t%.0f\t\n", l.Policy, l.At100.Mean, l.At130.Mean, l.At130.SD, pub, left, left/fgd, l.P50, l.P99)
@@ -97,7 +103,7 @@ func (r *report) print(to io.Writer) {
 		f := r.of("FGD").runs[i]
 		fmt.Fprintf(to, "  %d: %.2f/%.2f=%.3f", x.Seed, 100-x.At130, 100-f.At130, (100-x.At130)/(100-f.At130))
 	}
-	if pub := r.of("FGD").Published; pub > 0 {
+	if pub := r.of("FGD").Published.At130; pub > 0 {
 		fmt.Fprintf(to, "\nto what was published for FGD: %.3f", (100-r.of("Berth").At130.Mean)/(100-pub))
 	}
 	fmt.Fprint(to, "\n\n")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -29,12 +30,12 @@ type workload struct {
 	capacity int
 }
 
-func newWorkload(dir, trace string, memory bool) (*workload, error) {
-	machines, err := readMachines(dir)
+func newWorkload(from files, trace string) (*workload, error) {
+	machines, err := from.machines()
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := readTasks(dir, trace, memory)
+	tasks, err := from.tasks(trace)
 	if err != nil {
 		return nil, err
 	}
@@ -53,22 +54,35 @@ func newWorkload(dir, trace string, memory bool) (*workload, error) {
 // names of the policies, Berth last.
 var names = []string{"Random", "BestFit", "FGD", "Berth"}
 
-func (w *workload) policy(name string, r *rand.Rand) policy {
+func (w *workload) policy(name string, seed uint64) policy {
+	machines := renamed(rand.New(rand.NewPCG(seed, 2)), w.machines)
 	switch name {
 	case "Random":
-		return newBaseline(w.machines, random{r})
+		return newBaseline(machines, random{rand.New(rand.NewPCG(seed, 1))})
 	case "BestFit":
-		return newBaseline(w.machines, bestFit{})
+		return newBaseline(machines, bestFit{})
 	case "FGD":
-		return newBaseline(w.machines, &fgd{typicalOf(w.tasks)})
+		return newBaseline(machines, &fgd{typicalOf(w.tasks)})
 	default:
-		return newPlanner(w.machines, w.specs)
+		return newPlanner(machines, w.specs)
 	}
+}
+
+// renamed returns the machines with names in a random order, and in the order of those names: the paper's simulator puts a random number before each name,
+// so that the first by name is another kind of machine in each run. In the order of the file, which is grouped by model of GPU, a policy that takes the first
+// of equals uses one model up before the next, and FGD ends half a point below what was published where tasks ask for models (gpuspec33).
+func renamed(r *rand.Rand, machines []machine) []machine {
+	out := slices.Clone(machines)
+	r.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+	for i := range out {
+		out[i].name = fmt.Sprintf("%05d-%s", i, out[i].name)
+	}
+	return out
 }
 
 func (w *workload) run(name string, seed uint64) run {
 	out := run{Trace: w.trace, Policy: name, Seed: seed}
-	p := w.policy(name, rand.New(rand.NewPCG(seed, 1)))
+	p := w.policy(name, seed)
 	arriving := arrivals(rand.New(rand.NewPCG(seed, 0)), w.tasks, w.capacity*130/100)
 	took := make([]time.Duration, 0, len(arriving))
 	demand, allocated := 0, 0

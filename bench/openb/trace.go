@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/csv"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -87,8 +89,22 @@ func (t table) numbers(row []string, into map[string]*int) error {
 	return nil
 }
 
-func readMachines(dir string) ([]machine, error) {
-	t, err := read(filepath.Join(dir, "openb_node_list_gpu_node.csv"))
+// files says where the data is.
+type files struct {
+	dir   string // the folder
+	nodes string // the cluster
+}
+
+// at returns the path of a file of the folder; a name with a slash is a path already.
+func (f files) at(name string) string {
+	if strings.ContainsRune(name, filepath.Separator) {
+		return name
+	}
+	return filepath.Join(f.dir, name)
+}
+
+func (f files) machines() ([]machine, error) {
+	t, err := read(f.at(f.nodes))
 	if err != nil {
 		return nil, err
 	}
@@ -103,9 +119,17 @@ func readMachines(dir string) ([]machine, error) {
 	return out, nil
 }
 
-// readTasks reads the tasks of a trace; without memory they ask for none.
-func readTasks(dir, trace string, memory bool) ([]task, error) {
-	t, err := read(filepath.Join(dir, "openb_pod_list_"+trace+".csv"))
+// file is the name of a trace's file.
+func file(trace string) string {
+	if strings.HasSuffix(trace, ".csv") {
+		return trace
+	}
+	return "openb_pod_list_" + trace + ".csv"
+}
+
+// tasks reads the tasks of a trace. As in the paper's simulator no card gives more than all of itself, and a task without cards asks for no model of them.
+func (f files) tasks(trace string) ([]task, error) {
+	t, err := read(f.at(file(trace)))
 	if err != nil {
 		return nil, err
 	}
@@ -115,35 +139,40 @@ func readTasks(dir, trace string, memory bool) ([]task, error) {
 		if err := t.numbers(row, map[string]*int{"cpu_milli": &k.cpu, "memory_mib": &k.memory, "num_gpu": &k.gpus, "gpu_milli": &k.milli}); err != nil {
 			return nil, err
 		}
-		if !memory {
-			k.memory = 0
+		if k.milli = min(k.milli, card); k.gpus == 0 {
+			k.milli, k.spec = 0, ""
 		}
 		out = append(out, k)
 	}
 	return out, nil
 }
 
-// published returns the allocated percentages that the paper's own runs reached, by column ("at_100").
-func published(dir, trace, policy string) (map[string]float64, error) {
-	t, err := read(filepath.Join(dir, "published_allocated.csv"))
-	if err != nil {
-		return nil, err
+// published is what the paper's own runs allocated, in percent, when so much demand had arrived; zero: not known.
+type published struct {
+	At100 float64 `json:"allocated_percent_at_100,omitempty"`
+	At130 float64 `json:"allocated_percent_at_130,omitempty"`
+}
+
+func (f files) published(trace, policy string) (published, error) {
+	t, err := read(f.at("published_allocated.csv"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return published{}, nil // a trace of one's own has none
+	} else if err != nil {
+		return published{}, err
 	}
 	for _, row := range t.rows {
-		if t.text(row, "trace") != "openb_pod_list_"+trace || t.text(row, "policy") != policy {
+		if t.text(row, "trace") != strings.TrimSuffix(filepath.Base(file(trace)), ".csv") || t.text(row, "policy") != policy {
 			continue
 		}
-		out := map[string]float64{}
-		for column := range t.columns {
-			if strings.HasPrefix(column, "at_") {
-				if out[column], err = strconv.ParseFloat(t.text(row, column), 64); err != nil {
-					return nil, fmt.Errorf("%s: %w", t.file, err)
-				}
+		var out published
+		for column, to := range map[string]*float64{"at_100": &out.At100, "at_130": &out.At130} {
+			if *to, err = strconv.ParseFloat(t.text(row, column), 64); err != nil {
+				return out, fmt.Errorf("%s: column %s: %w", t.file, column, err)
 			}
 		}
 		return out, nil
 	}
-	return nil, nil
+	return published{}, nil
 }
 
 // arrivals returns the tasks in the order in which they arrive: all of them shuffled, then drawn at random, until their demand is the given part of the
