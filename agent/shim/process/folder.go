@@ -67,6 +67,9 @@ func (f folder) order() (o *shim.Order, err error) {
 // goneEvery is the time between looks at the lock of a shim that is ending; it takes a few milliseconds.
 const goneEvery = 2 * time.Millisecond
 
+// dyingPatience is how long a process may take to be gone after it has let go of its files.
+const dyingPatience = 5 * time.Second
+
 var errHeld = errors.New("locked")
 
 // lock takes the folder's lock, or fails with errHeld while a shim has it.
@@ -86,11 +89,12 @@ func (f folder) lock() (*os.File, error) {
 	return file, nil
 }
 
-// gone waits until the shim that holds the lock file has ended, wherever its folder is by then.
+// gone waits until the shim that holds the lock file has ended, wherever its folder is by then. Whoever only looks takes a shared lock, so that one who
+// looks is never taken for a shim by another.
 func gone(ctx context.Context, lock *os.File) error {
 	tick := time.NewTicker(goneEvery)
 	defer tick.Stop()
-	for unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+	for unix.Flock(int(lock.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -100,17 +104,59 @@ func gone(ctx context.Context, lock *os.File) error {
 	return nil
 }
 
+// held says whether a shim holds the folder.
+func (f folder) held() (bool, error) {
+	file, err := os.OpenFile(f.file(lockFile), os.O_CREATE|os.O_RDWR, durable.FileMode)
+	if err != nil {
+		return false, fmt.Errorf("lock of a shim: %w", err)
+	}
+	defer file.Close()
+	err = unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return true, nil
+	}
+	return false, err
+}
+
 // dead says whether no shim holds the folder.
 func (f folder) dead() bool {
 	if _, err := os.Stat(string(f)); err != nil {
 		return true
 	}
-	file, err := f.lock()
+	held, err := f.held()
+	return err == nil && !held
+}
+
+// copied refuses a folder that no shim holds although the shim that it tells of lives: that one holds another folder, of which this is a copy, and its
+// engine is not to be ended from here. A shim that has just died lets its lock go a moment before it is gone.
+func (f folder) copied(ctx context.Context) error {
+	s, err := f.state()
 	if err != nil {
-		return false
+		return nil // there is nobody to ask for
 	}
-	_ = file.Close()
-	return true
+	tick := time.NewTicker(goneEvery)
+	defer tick.Stop()
+	limit := time.NewTimer(dyingPatience)
+	defer limit.Stop()
+	for s.Shim.alive() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-limit.C:
+			return fmt.Errorf("%s is a copy, or its lock was replaced: shim %d of this folder lives as process %d and holds %s; use the data directory that it belongs to, or empty this one",
+				f, s.Status.Shim, s.Shim.PID, f.holder(s.Shim))
+		}
+	}
+	return nil
+}
+
+// holder names the folder that a shim was started with.
+func (f folder) holder(shim ident) string {
+	if dir, ok := environ(shim.PID, shimMark); ok && dir != string(f) {
+		return dir
+	}
+	return "another lock"
 }
 
 // tree is what may be left of the engine of a shim that is dead.

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -21,6 +23,9 @@ import (
 
 // killPatience is how long SIGKILL may take before what is left is called stuck.
 const killPatience = 10 * time.Second
+
+// stuckPatience is the same for what was stuck before: others wait for this look at it.
+const stuckPatience = 200 * time.Millisecond
 
 // abandonAfter is how long a shim that could not begin may take to end.
 const abandonAfter = 5 * time.Second
@@ -41,6 +46,13 @@ type Config struct {
 type Processes struct {
 	cfg     Config
 	counter *durable.Counter
+
+	// finding is held by the one Find at a time: what one is about to bury is not to be found alive, or missing, by another.
+	finding chan struct{}
+	stuck   map[folder]bool // what SIGKILL could not end when it was last tried; of who holds finding
+
+	mu       sync.Mutex
+	starting map[folder]bool // folders that a Start works on
 }
 
 // New prepares the directories.
@@ -58,7 +70,10 @@ func New(c Config) (*Processes, error) {
 	if err := errors.Join(durable.MakeDir(c.Dir), durable.MakeDir(c.LogDir)); err != nil {
 		return nil, fmt.Errorf("shims: %w", err)
 	}
-	return &Processes{cfg: c, counter: durable.NewCounter(filepath.Join(c.Dir, "count.json"))}, nil
+	return &Processes{
+		cfg: c, counter: durable.NewCounter(filepath.Join(c.Dir, "count.json")),
+		finding: make(chan struct{}, 1), stuck: make(map[folder]bool), starting: make(map[folder]bool),
+	}, nil
 }
 
 // Start implements [shim.Maker].
@@ -72,10 +87,31 @@ func (p *Processes) Start(ctx context.Context, l shim.Launch) (shim.Handle, erro
 		return nil, err
 	}
 	f := folder(filepath.Join(p.cfg.Dir, strconv.FormatUint(number, 10)))
+	p.begin(f)
+	defer p.begun(f)
 	if err := p.start(ctx, f, l); err != nil {
 		return nil, fmt.Errorf("shim of %s: %w", l.Order.Replica, err)
 	}
 	return &handle{f, l}, nil
+}
+
+// begin keeps Find from a folder that is not yet what it will be: locked, but without a shim that answers.
+func (p *Processes) begin(f folder) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.starting[f] = true
+}
+
+func (p *Processes) begun(f folder) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.starting, f)
+}
+
+func (p *Processes) isStarting(f folder) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.starting[f]
 }
 
 // start prepares the folder, locked from the beginning, and hands the lock to the process.
@@ -179,9 +215,15 @@ func tail(path string) string {
 	return strings.TrimSpace(string(b[max(0, len(b)-2000):]))
 }
 
-// Find implements [shim.Maker].
+// Find implements [shim.Maker]. What is being started meanwhile is left out.
 func (p *Processes) Find(ctx context.Context) (shim.Found, error) {
 	var found shim.Found
+	select {
+	case p.finding <- struct{}{}:
+		defer func() { <-p.finding }()
+	case <-ctx.Done():
+		return found, ctx.Err()
+	}
 	entries, err := os.ReadDir(p.cfg.Dir)
 	if err != nil {
 		return found, fmt.Errorf("find shims: %w", err)
@@ -190,8 +232,12 @@ func (p *Processes) Find(ctx context.Context) (shim.Found, error) {
 		if _, err := strconv.ParseUint(e.Name(), 10, 64); err != nil || !e.IsDir() {
 			continue
 		}
-		if err := p.look(ctx, folder(filepath.Join(p.cfg.Dir, e.Name())), &found); err != nil {
-			return found, err
+		f := folder(filepath.Join(p.cfg.Dir, e.Name()))
+		if p.isStarting(f) {
+			continue
+		}
+		if err := p.look(ctx, f, &found); err != nil {
+			return found, fmt.Errorf("find shims: %w", err)
 		}
 	}
 	lost, err := p.lost()
@@ -201,13 +247,12 @@ func (p *Processes) Find(ctx context.Context) (shim.Found, error) {
 
 // look decides what one folder is.
 func (p *Processes) look(ctx context.Context, f folder, found *shim.Found) error {
-	lock, err := f.lock()
-	held := errors.Is(err, errHeld)
-	if err != nil && !held {
-		return fmt.Errorf("find shims: %w", err)
+	held, err := f.held()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it has gone since it was listed
 	}
-	if !held {
-		defer lock.Close()
+	if err != nil {
+		return err
 	}
 	l, err := f.launch()
 	switch {
@@ -224,6 +269,9 @@ func (p *Processes) look(ctx context.Context, f folder, found *shim.Found) error
 	case err != nil:
 		found.Unmanaged = append(found.Unmanaged, unreadable(f, err))
 	default:
+		if err := f.copied(ctx); err != nil {
+			return err
+		}
 		found.Dead = append(found.Dead, p.bury(ctx, f, l))
 	}
 	return nil
@@ -248,13 +296,18 @@ func (p *Processes) bury(ctx context.Context, f folder, l shim.Launch) shim.Dead
 	}
 	d.Continue(o)
 	t, _ := f.tree()
-	patience, cancel := context.WithTimeout(ctx, killPatience)
+	patience := killPatience
+	if p.stuck[f] {
+		patience = stuckPatience
+	}
+	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := t.kill(patience); err != nil {
+	if err := t.kill(limited); err != nil {
 		p.cfg.Logger.Error("a dead shim's engine lives on", "shim", l.Shim, "replica", l.Order.Replica, "error", err)
-		d.Stuck = true
+		d.Stuck, p.stuck[f] = true, true
 		return d
 	}
+	delete(p.stuck, f)
 	if t.group != nil {
 		group(s.Group).remove()
 	}
