@@ -35,6 +35,8 @@ type Config struct {
 	// itself in it, at once. By then the raft port is shut; Run returns the same error. It must not call back. A peer that
 	// was removed is not told: it ends in order.
 	Fatal func(error)
+	// Ballast is the size in bytes of a file that is given up when the disk is full; 0: none.
+	Ballast int64
 	// BeforeWrite, if set, is called before each write of log, term or vote, and may block or fail. It is how tests
 	// make a disk stall or fill up.
 	BeforeWrite func() error
@@ -106,6 +108,9 @@ func (c Config) Validate() error {
 		if _, _, err := net.SplitHostPort(c.Advertise); err != nil {
 			bad("advertised raft address %q is not host:port: %w", c.Advertise, err)
 		}
+	}
+	if c.Ballast < 0 {
+		bad("a ballast of %d bytes", c.Ballast)
 	}
 	t := c.Timings.withDefaults()
 	if t.Multiplier < 0.1 || t.Multiplier > 10 {

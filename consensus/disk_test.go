@@ -322,3 +322,36 @@ func TestLogWithoutIdentityIsRefused(t *testing.T) {
 }
 
 var _ io.Writer = (*sink)(nil)
+
+// raft leaves its idea of the log's end as it was when it has cut off entries and cannot write the ones that replace them. It then refuses what the
+// leader sends for ever, so the peer ends, and reads after its restart what there is.
+func TestAFailureAfterACutEndsThePeer(t *testing.T) {
+	entry := func(index, term uint64) *raft.Log { return &raft.Log{Index: index, Term: term, Type: raft.LogNoop} }
+	var full error
+	var ended []error
+	s := &guardedStore{backing: raft.NewInmemStore(), log: quiet(), before: func() error { return full }, fatal: func(err error) { ended = append(ended, err) }}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(s.StoreLogs([]*raft.Log{entry(1, 1), entry(2, 1), entry(3, 1), entry(4, 1)}))
+	must(s.DeleteRange(1, 1)) // as after a snapshot
+	full = syscall.ENOSPC
+	if err := s.StoreLogs([]*raft.Log{entry(5, 1)}); !errors.Is(err, syscall.ENOSPC) || len(ended) > 0 {
+		t.Fatalf("a failure at the end of a whole log: %v, ended for %v", err, ended)
+	}
+	full = nil
+	must(s.DeleteRange(3, 4))
+	full = syscall.ENOSPC
+	if err := s.StoreLogs([]*raft.Log{entry(3, 2)}); !errors.Is(err, syscall.ENOSPC) || len(ended) != 1 || !errors.Is(ended[0], syscall.ENOSPC) {
+		t.Fatalf("a failure after a cut: %v, ended for %v", err, ended)
+	}
+	full = nil
+	must(s.StoreLogs([]*raft.Log{entry(3, 2)}))
+	full = syscall.ENOSPC
+	if err := s.StoreLogs([]*raft.Log{entry(4, 2)}); err == nil || len(ended) != 1 {
+		t.Fatalf("after the cut was mended: %v, ended for %v", err, ended)
+	}
+}

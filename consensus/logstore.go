@@ -1,8 +1,11 @@
 package consensus
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -24,6 +27,9 @@ type guardedStore struct {
 	log    *slog.Logger
 	before func() error
 	fatal  func(error)
+	full   func() // told when there is no room; nil: nobody is
+	// cut says that the end of the log was taken away and what comes in its place is not written yet.
+	cut atomic.Bool
 }
 
 // GetLog reads an entry to be sent or applied and checks it. raft panics on an error from here while it applies, so a
@@ -54,8 +60,19 @@ func checkEntry(index uint64, l *raft.Log) error {
 
 func (s *guardedStore) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
 
-// StoreLogs refuses what arrived damaged: the fault is then the sender's, or the network's, and it will be sent again.
+// StoreLogs refuses what arrived damaged: the fault is then the sender's, or the network's, and it will be sent again. It ends the peer when it
+// fails after the end of the log was cut off: raft goes on to believe in entries that are gone, and would refuse whatever its leader sends for ever.
 func (s *guardedStore) StoreLogs(logs []*raft.Log) error {
+	err := s.storeLogs(logs)
+	if err == nil {
+		s.cut.Store(false)
+	} else if s.cut.Load() {
+		s.fatal(fmt.Errorf("the end of the log was cut off and what comes in its place could not be written; a restart reads what there is: %w", err))
+	}
+	return err
+}
+
+func (s *guardedStore) storeLogs(logs []*raft.Log) error {
 	for _, l := range logs {
 		if err := checkEntry(l.Index, l); err != nil {
 			return err
@@ -65,7 +82,17 @@ func (s *guardedStore) StoreLogs(logs []*raft.Log) error {
 }
 
 func (s *guardedStore) DeleteRange(from, to uint64) error {
-	return s.write("truncate the log", func() error { return s.backing.DeleteRange(from, to) })
+	last, err := s.backing.LastIndex()
+	if err != nil {
+		return err
+	}
+	if err := s.write("truncate the log", func() error { return s.backing.DeleteRange(from, to) }); err != nil {
+		return err
+	}
+	if to >= last && last > 0 {
+		s.cut.Store(true)
+	}
+	return nil
 }
 
 func (s *guardedStore) Set(key, value []byte) error {
@@ -88,6 +115,14 @@ func (s *guardedStore) save(key []byte, do func() error) error {
 // write runs one write under the watchdog.
 func (s *guardedStore) write(what string, do func() error) error {
 	defer s.watch(what)()
+	err := s.attempt(do)
+	if errors.Is(err, syscall.ENOSPC) && s.full != nil {
+		s.full()
+	}
+	return err
+}
+
+func (s *guardedStore) attempt(do func() error) error {
 	if s.before != nil {
 		if err := s.before(); err != nil {
 			return err

@@ -17,6 +17,7 @@ type Node struct {
 	cfg     Config
 	me      *identity
 	files   *files
+	ballast *ballast
 	store   *guardedStore
 	port    *port
 	logs    raft.LogStore // store, behind raft's cache
@@ -64,10 +65,14 @@ func (n *Node) open() (err error) {
 	if n.files, err = openFiles(n.ctx, n.cfg.DataDir, n.cfg.Log); err != nil {
 		return err
 	}
+	if err := n.stayed(); err != nil {
+		return err
+	}
 	if n.me, err = loadIdentity(n.cfg.DataDir, n.cfg.ID); err != nil {
 		return err
 	}
-	n.store = &guardedStore{backing: n.files.store, log: n.cfg.Log, before: n.cfg.BeforeWrite, fatal: n.fatal}
+	n.ballast = newBallast(n.cfg)
+	n.store = &guardedStore{backing: n.files.store, log: n.cfg.Log, before: n.cfg.BeforeWrite, fatal: n.fatal, full: n.ballast.drop}
 	n.adapter = &adapter{machine: n.cfg.Machine, fatal: n.fatal, member: func(c raft.Configuration) { n.inForce.Store(&c) }}
 	if err := n.settleIdentity(); err != nil {
 		return err

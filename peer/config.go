@@ -63,6 +63,9 @@ type Config struct {
 	// BootstrapExpect is how many peers begin a cluster together; 0 only joins one that exists.
 	BootstrapExpect int
 
+	// Ballast is the size in bytes of a file that is given up when the disk is full; 0: none.
+	Ballast int64
+
 	Policy  listen.Policy
 	Network listen.Network // nil: the machine's
 	Timings consensus.Timings

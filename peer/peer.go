@@ -141,7 +141,7 @@ func (p *Peer) consensusConfig() consensus.Config {
 	c := p.cfg
 	return consensus.Config{
 		ID: c.Name, DataDir: c.DataDir, Network: c.Network, Policy: c.Policy, Bind: c.Raft.Bind, Advertise: c.Raft.address(),
-		Machine: p.machine, Log: c.Log, Timings: c.Timings, Fatal: c.Fatal, BeforeWrite: c.BeforeWrite,
+		Machine: p.machine, Log: c.Log, Timings: c.Timings, Fatal: c.Fatal, BeforeWrite: c.BeforeWrite, Ballast: c.Ballast,
 	}
 }
 

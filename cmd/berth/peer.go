@@ -14,6 +14,9 @@ import (
 	"berth/peer"
 )
 
+// ballast is what a peer keeps aside for a full disk: enough for terms and votes for years.
+const ballast = 64 << 20
+
 type peerFlags struct {
 	*common
 	raft, gossip peer.Endpoint
@@ -77,7 +80,7 @@ func (f *peerFlags) resolve(c *cobra.Command) (peer.Config, error) {
 		HTTP:   peer.Endpoint{Bind: f.bind, Advertise: f.advertised(f.bind)},
 		Raft:   peer.Endpoint{Bind: f.raft.Bind, Advertise: hostOf(f.advertise, f.raft.Bind)},
 		Gossip: peer.Endpoint{Bind: f.gossip.Bind, Advertise: hostOf(f.advertise, f.gossip.Bind)},
-		Policy: f.policy(), Timings: consensus.Timings{Multiplier: f.multiplier}, Ops: f.ops(), Version: release.Version,
+		Policy: f.policy(), Timings: consensus.Timings{Multiplier: f.multiplier}, Ops: f.ops(), Version: release.Version, Ballast: ballast,
 	}
 	if err := cfg.Validate(); err != nil {
 		return cfg, usageError{err}

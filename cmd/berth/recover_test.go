@@ -62,8 +62,11 @@ func TestRecoverCommand(t *testing.T) {
 			{"--peers peer-1", exitUsage, "not ID=HOST:PORT"},
 			{"--peers peer-2=peer-2:7301 --yes", 1, "not among those named"},
 			{"--skip 99 --yes", 1, "there is no entry 99"},
-			{"--skip 1 --peers peer-1=peer-1:7301", exitUsage, "either --peers"},
-			{"", exitUsage, "either --peers"},
+			{"--skip 1 --peers peer-1=peer-1:7301", exitUsage, "say one of --peers"},
+			{"", exitUsage, "say one of --peers"},
+			{"--moved --compact", exitUsage, "say one of --peers"},
+			{"--moved", exitUsage, "repeat with --yes"},
+			{"--compact", exitUsage, "repeat with --yes"},
 		} {
 			code, _, stderr := berth(append([]string{"peer", "recover", "--data-dir", dir}, strings.Fields(c.args)...)...)
 			if code != c.code || !strings.Contains(stderr, c.want) {

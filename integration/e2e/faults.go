@@ -192,7 +192,11 @@ func (t *trial) allKilled(ctx context.Context) error {
 			return err
 		}
 	}
-	pause(ctx, time.Second)
+	for _, m := range t.peers { // on a busy disk a process can take its time to die
+		if err := t.ends(ctx, m, 20*time.Second); err != nil {
+			return err
+		}
+	}
 	for _, m := range t.peers {
 		if err := t.start(ctx, m); err != nil {
 			return err

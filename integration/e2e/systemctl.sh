@@ -18,17 +18,19 @@ pidfile=$E2E_MACHINE/$unit.pid
 
 of() { sed -n "s/^$1=//p" "/etc/systemd/system/$unit.service" | tail -1; }
 
-active() { [ -f "$pidfile" ] && [ -d "/proc/$(cat "$pidfile")" ] && ! grep -q '^State:.Z' "/proc/$(cat "$pidfile")/status"; }
+# A number may have been given to another process since.
+active() {
+	[ -f "$pidfile" ] && pid=$(cat "$pidfile") && grep -qa berth "/proc/$pid/cmdline" 2>/dev/null && ! grep -q '^State:.Z' "/proc/$pid/status"
+}
 
 start() {
 	active && return
 	user=$(of User)
-	state=$(of StateDirectory)
 	umask "$(of UMask)"
-	if [ -n "$state" ]; then
+	for state in $(of StateDirectory); do
 		install -d -m "$(of StateDirectoryMode)" -o "${user:-root}" -g "${user:-root}" "/var/lib/$state"
 		chmod 0755 "/var/lib/${state%%/*}"
-	fi
+	done
 	# shellcheck disable=SC2046 # the command's words are meant to be split
 	setsid setpriv --reuid="${user:-root}" --regid="${user:-root}" --init-groups $(of ExecStart) >>"$E2E_MACHINE/$unit.log" 2>&1 </dev/null &
 	echo $! >"$pidfile"

@@ -75,6 +75,15 @@ func WriteFile(path string, data []byte) (err error) {
 	return syncDir(dir) // the rename itself
 }
 
+// Rename gives a file that is on disk another name, in the place of what has it, and has that on disk when it returns nil. Both names are in one
+// directory.
+func Rename(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(to))
+}
+
 // Remove deletes the file for good; one that is not there is no error.
 func Remove(path string) error {
 	err := os.Remove(path)
