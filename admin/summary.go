@@ -142,10 +142,21 @@ func wordOf(o wire.Observed) status.Word {
 	}
 	if w.Known {
 		w.Attention = o.Attention
+		w.Backup = agedBackup(o.Backup, age)
 		w.Silent.Agents = append(w.Silent.Agents, o.Silent.Agents...)
 		w.Silent.Routers = append(w.Silent.Routers, o.Silent.Routers...)
 	}
 	return w
+}
+
+// agedBackup is the leader's word on the newest backup, as old as it is by now.
+func agedBackup(b *wire.Backup, age time.Duration) *wire.Backup {
+	if b == nil {
+		return nil
+	}
+	aged := *b
+	aged.AgeSeconds += age.Seconds()
+	return &aged
 }
 
 // words gives the ledger's rows as status takes them.

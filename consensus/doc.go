@@ -8,6 +8,8 @@
 //	peer.json    who this peer is: id, cluster once known, the one promise of a bootstrap (version 1)
 //	raft.db      log, term and vote (raft-boltdb/v2)
 //	snapshots/   the last three snapshots (raft's file store)
+//	place.json   where the directory is used, so that a copy of it is refused
+//	ballast      room that is given up when the disk is full
 //	LOCK         held by the process that uses the directory
 //
 // Rules that the rest of the program builds on:

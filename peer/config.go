@@ -63,6 +63,8 @@ type Config struct {
 	// BootstrapExpect is how many peers begin a cluster together; 0 only joins one that exists.
 	BootstrapExpect int
 
+	// Backups is the schedule of snapshots.
+	Backups Backups
 	// Ballast is the size in bytes of a file that is given up when the disk is full; 0: none.
 	Ballast int64
 
@@ -89,6 +91,7 @@ func (c Config) withDefaults() Config {
 	if c.Clock == nil {
 		c.Clock = BootClock
 	}
+	c.Backups = c.Backups.withDefaults()
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -112,6 +115,9 @@ func (c Config) Validate() error {
 		bad("--data-dir is empty; a peer keeps its log there")
 	}
 	errs = append(errs, c.HTTP.check("--bind"), c.Raft.check("--raft-bind"), c.Gossip.check("--gossip-bind"))
+	if err := c.Backups.check(); err != nil {
+		errs = append(errs, err)
+	}
 	if c.BootstrapExpect < 0 {
 		bad("--bootstrap-expect is %d; write 1, 3 or 5, or 0 to join a cluster that exists", c.BootstrapExpect)
 	}

@@ -2,11 +2,12 @@ package peer
 
 import "github.com/prometheus/client_golang/prometheus"
 
+func gauge(name, help string, value func() float64) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "berth", Subsystem: "peer", Name: name, Help: help}, value)
+}
+
 // figures are what Prometheus gets from a peer. They are computed when asked for.
 func figures(c *core) []prometheus.Collector {
-	gauge := func(name, help string, value func() float64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "berth", Subsystem: "peer", Name: name, Help: help}, value)
-	}
 	return []prometheus.Collector{
 		gauge("is_leader", "1 while raft believes that this peer leads.", func() float64 { return truth(c.node.IsLeader()) }),
 		gauge("caught_up", "1 once the state machine has caught up since the start.", func() float64 { return truth(c.node.CaughtUp()) }),
@@ -20,6 +21,25 @@ func figures(c *core) []prometheus.Collector {
 			}
 			return age.Seconds()
 		}),
+	}
+}
+
+// careFigures are those of disk and backups, as they were when the peer last looked after itself.
+func careFigures(c *care) []prometheus.Collector {
+	return []prometheus.Collector{
+		gauge("disk_free_bytes", "Free on the file system of the data directory.", func() float64 { return float64(c.diskUse().Free) }),
+		gauge("disk_total_bytes", "Size of the file system of the data directory.", func() float64 { return float64(c.diskUse().Total) }),
+		gauge("store_file_bytes", "Size of the log store's file.", func() float64 { return float64(c.diskUse().Store.File) }),
+		gauge("store_used_bytes", "How much of the log store's file holds something.", func() float64 { return float64(c.diskUse().Store.Used) }),
+		gauge("snapshot_bytes", "Size of the newest snapshot in the data directory.", func() float64 { return float64(c.diskUse().Snapshot) }),
+		gauge("ballast_gone", "1 after the disk was full and the ballast was given up.", func() float64 { return truth(c.diskUse().BallastGone) }),
+		gauge("backup_age_seconds", "Age of this peer's last good backup; -1: it has none.", func() float64 {
+			if b := c.backups.word(); b != nil {
+				return b.AgeSeconds
+			}
+			return unknown
+		}),
+		gauge("warnings", "How many things this peer wants a person to see about itself.", func() float64 { return float64(len(c.warnings())) }),
 	}
 }
 

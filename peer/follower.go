@@ -23,6 +23,7 @@ type follower struct {
 	clock  func() time.Duration
 	alive  func() map[string]uint64
 	http   *http.Client
+	care   *care
 	failed bool // the last relay did; for the log
 }
 
@@ -54,6 +55,7 @@ func (f *follower) relay(ctx context.Context, leader string) error {
 	defer cancel()
 	began := f.clock()
 	outgoing := f.board.Outgoing(f.alive())
+	f.care.tell(&outgoing)
 	answer, err := c.RelayHeartbeats(ctx, outgoing)
 	if err != nil {
 		f.board.Undelivered(outgoing, f.clock()-began)

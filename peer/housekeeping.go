@@ -19,6 +19,8 @@ type housekeeping struct {
 	term   *board.Term
 	core   *core
 	roster *roster
+	care   *care
+	clock  func() time.Duration
 	since  time.Time // since when this peer leads: before others have had time to answer, their silence says nothing
 }
 
@@ -34,6 +36,8 @@ func (h *housekeeping) once() {
 	h.term.Tidy()
 	h.term.SetDiscovered(h.roster.discovered(h.core.State()))
 	h.term.SetAttention("peers", h.peers()...)
+	h.term.Own(h.clock(), h.care.warnings(), h.care.backups.word())
+	h.term.SetAttention("peers' own", h.term.Warnings(h.clock())...)
 }
 
 // peers says which peers do not answer or do not get any further.

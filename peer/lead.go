@@ -19,6 +19,7 @@ type leader struct {
 	board  *board.Board
 	roster *roster
 	clock  func() time.Duration
+	care   *care
 }
 
 // lead is one term: the cluster has an identity, then the duties run until the context ends, and all of them are joined when it returns. A duty
@@ -45,7 +46,7 @@ func (l *leader) lead(ctx context.Context, number uint64) error {
 	g.Add("promotion", l.promotion)
 	g.Add("levels", (&levels{log: l.log, writer: l.core, servers: l.core.node.Servers}).run)
 	g.Add("dead peers", (&retirement{log: l.log, core: l.core, since: time.Now()}).run)
-	g.Add("housekeeping", (&housekeeping{term: term, core: l.core, roster: l.roster, since: time.Now()}).run)
+	g.Add("housekeeping", (&housekeeping{term: term, core: l.core, roster: l.roster, care: l.care, clock: l.clock, since: time.Now()}).run)
 	g.Add("observations", (&observations{term: term, clock: l.clock, note: l.observed}).run)
 	return g.Wait()
 }

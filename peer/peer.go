@@ -92,6 +92,7 @@ type parts struct {
 	transport *http.Transport
 	follower  *follower
 	entrance  *entrance
+	care      *care
 	leader    *leader
 	history   *history
 }
@@ -162,16 +163,20 @@ func (p *Peer) wire(node *consensus.Node, ln net.Listener, g gossiper) *parts {
 	transport := listen.Transport(c.Network)
 	client := &http.Client{Transport: transport}
 	self := fleet.Server{ID: c.Name, HTTP: c.HTTP.reached(ln.Addr()), Raft: node.Address(), MaxLevel: fsm.Level, Version: c.Version}
-	observe(c.Ops, co)
+	ca := &care{log: c.Log, dir: c.DataDir, use: node.DiskUse, backups: &backups{
+		Backups: c.Backups, log: c.Log, peer: c.Name, state: p.machine.State, caught: node.CaughtUp, began: time.Now(),
+	}}
+	observe(c.Ops, co, ca)
 	return &parts{
 		cfg: c, core: co, ln: ln, gossip: g, roster: r, transport: transport,
 		api: admin.New(admin.Config{
 			Core: co, Board: p.board, Members: mem, Snapshots: node, Planner: &explainer{state: p.machine.State, board: p.board},
 			Ops: c.Ops.Handler(), Transport: transport, Version: c.Version, Log: c.Log,
 		}),
-		follower: &follower{log: c.Log, core: co, board: p.board, clock: c.Clock, alive: r.alive, http: client},
+		follower: &follower{log: c.Log, core: co, board: p.board, clock: c.Clock, alive: r.alive, http: client, care: ca},
+		care:     ca,
 		entrance: &entrance{log: c.Log, core: co, self: self, http: client, add: mem.AddPeer},
-		leader:   &leader{log: c.Log, core: co, board: p.board, roster: r, clock: c.Clock},
+		leader:   &leader{log: c.Log, core: co, board: p.board, roster: r, clock: c.Clock, care: ca},
 		history:  p.history,
 	}
 }
@@ -186,6 +191,8 @@ func (p *parts) serve(alive, stop context.Context) error {
 	g.Add("cluster", p.cluster)
 	g.Add("follower", p.follower.run)
 	g.Add("history", p.history.run)
+	g.Add("care", p.care.run)
+	g.Add("backups", p.care.backups.run)
 	g.Add("gossip events", p.gossipEvents)
 	g.Add("warnings", func(ctx context.Context) error {
 		return p.cfg.Policy.Warn(ctx, p.cfg.Log, p.cfg.HTTP.Bind, p.cfg.Raft.Bind, p.cfg.Gossip.Bind)
@@ -246,7 +253,7 @@ func (p *parts) handOver(ctx context.Context) {
 }
 
 // observe adds this peer's checks and figures to its operator's side.
-func observe(o *ops.Ops, c *core) {
+func observe(o *ops.Ops, c *core, ca *care) {
 	o.Ready("caught up", func(context.Context) error {
 		if !c.node.CaughtUp() {
 			return errors.New("this peer has not caught up with the cluster since its start")
@@ -260,4 +267,5 @@ func observe(o *ops.Ops, c *core) {
 		return nil
 	})
 	o.Registry().MustRegister(figures(c)...)
+	o.Registry().MustRegister(careFigures(ca)...)
 }

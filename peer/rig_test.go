@@ -72,6 +72,7 @@ type rig struct {
 	log   *slog.Logger
 	// gossip: the real one between the peers, instead of the hub.
 	gossip bool
+	tune   func(*Config) // nil: as they are
 }
 
 type running struct {
@@ -115,7 +116,11 @@ func (r *rig) config(name, dir string, expect int) Config {
 // run starts a peer; dir "" keeps it in memory.
 func (r *rig) run(name, dir string, expect int) *running {
 	r.t.Helper()
-	p, err := New(r.config(name, dir, expect))
+	c := r.config(name, dir, expect)
+	if r.tune != nil {
+		r.tune(&c)
+	}
+	p, err := New(c)
 	if err != nil {
 		r.t.Fatal(err)
 	}

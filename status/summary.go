@@ -31,6 +31,7 @@ type Word struct {
 	IdleReplicas []wire.IdleRow
 	Silent       wire.Silent
 	Attention    []string // what the leader's duties want a person to see
+	Backup       *wire.Backup
 }
 
 // Summarize makes the status document of what the tally has counted and the leader has observed.
@@ -46,6 +47,7 @@ func (t *Tally) Summarize(f Frame, w Word) wire.Status {
 		Unplaceable:  t.unplaceable(w.Refusals),
 		IdleReplicas: w.IdleReplicas,
 		Silent:       w.Silent,
+		Backup:       w.Backup,
 	}
 	s.Attention = t.attention(f, w)
 	return s

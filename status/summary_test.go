@@ -139,7 +139,7 @@ func TestEmptyFleetAsJSON(t *testing.T) {
 	const want = `{"cluster":"c","peer":"","leader":"peer-1","index":"0.0","knowledge_age_ms":0,"observed_age_ms":0,"caught_up":true,"frozen":null,"brake":null,` +
 		`"nodes":{"total":0,"ready":0,"cordoned":0,"draining":0,"unreachable":0},"gpus":[],"fabrics":[],` +
 		`"replicas":{"ready":0,"starting":0,"draining":0,"failed":0},"models":{"total":0,"satisfied":0,"short":0},` +
-		`"unplaceable":[],"idle_replicas":[],"silent":{"agents":[],"routers":[]},"attention":[]}`
+		`"unplaceable":[],"idle_replicas":[],"silent":{"agents":[],"routers":[]},"backup":null,"attention":[]}`
 	if string(data) != want {
 		t.Errorf("got  %s\nwant %s", data, want)
 	}

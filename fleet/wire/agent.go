@@ -187,6 +187,17 @@ type Relay struct {
 	Heartbeats []Held `json:"heartbeats"`
 	// Alive lists the gossip members that this peer sees alive, the second witness of liveness: node name → instance.
 	Alive map[string]uint64 `json:"alive,omitempty"`
+	// Warnings are what this peer wants a person to see about itself, a line each.
+	Warnings []string `json:"warnings,omitempty"`
+	Backup   *Backup  `json:"backup,omitempty"` // its last good one; absent: none, or it takes none
+}
+
+// Backup is a snapshot that a peer took by its schedule and read back whole.
+type Backup struct {
+	Peer       string      `json:"peer"`
+	Index      fleet.Index `json:"index"`
+	AgeSeconds float64     `json:"age_seconds"` // since it was found good
+	File       string      `json:"file"`        // its name; the folder is the peer's own affair
 }
 
 // Held is a heartbeat and how long the follower held it.
@@ -218,6 +229,7 @@ type Observed struct {
 	Refusals         []SinceRefusal     `json:"refusals,omitempty"`
 	Silent           Silent             `json:"silent"`
 	Attention        []string           `json:"attention,omitempty"` // what the leader's duties want a person to see
+	Backup           *Backup            `json:"backup,omitempty"`    // the newest of all peers
 }
 
 // SinceRefusal is a refusal of the planner and for how long it has stood.

@@ -21,6 +21,7 @@ type Status struct {
 	Unplaceable    []UnplaceableRow `json:"unplaceable"`
 	IdleReplicas   []IdleRow        `json:"idle_replicas"`
 	Silent         Silent           `json:"silent"`
+	Backup         *Backup          `json:"backup"` // the newest good one that a peer took by its schedule; null: none is known
 	Attention      []string         `json:"attention"`
 }
 

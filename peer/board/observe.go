@@ -35,6 +35,7 @@ func (t *Term) observed(now time.Duration) wire.Observed {
 		r := t.refusals[model]
 		o.Refusals = append(o.Refusals, wire.SinceRefusal{Refusal: r.Refusal, SinceSeconds: (now - r.since).Seconds()})
 	}
+	o.Backup = t.backup(now)
 	for _, duty := range slices.Sorted(maps.Keys(t.attention)) {
 		o.Attention = append(o.Attention, t.attention[duty]...)
 	}

@@ -68,7 +68,7 @@ func (b *Board) Relay(r wire.Relay) (wire.RelayAnswer, error) {
 			t.hear(now, h.Heartbeat, seconds(h.HeldSeconds))
 		}
 	}
-	t.hearPeer(now, r.Peer, r.Alive)
+	t.hearPeer(now, r)
 	observed := t.observed(now)
 	return wire.RelayAnswer{
 		Stamp:    t.Ledger.Stamp(now),

@@ -1,7 +1,10 @@
 package board
 
 import (
+	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,6 +31,7 @@ type Term struct {
 	mu         sync.Mutex
 	nodes      map[string]heardNode // by name
 	peers      map[string]heardPeer // by id; followers only
+	own        heardPeer            // this peer's word about itself
 	refusals   map[string]refusal   // by model
 	discovered []wire.NodeView
 	attention  map[string][]string // by duty
@@ -43,6 +47,7 @@ type heardNode struct {
 type heardPeer struct {
 	at    time.Duration
 	alive map[string]uint64 // gossip members that it sees alive: node → instance
+	said  wire.Relay        // without what is above and its heartbeats
 }
 
 type refusal struct {
@@ -81,10 +86,58 @@ func (t *Term) hear(now time.Duration, h wire.Heartbeat, heldFor time.Duration) 
 	t.nodes[h.Node] = heardNode{instance: h.Instance, seq: h.Seq, at: at}
 }
 
-func (t *Term) hearPeer(now time.Duration, id string, alive map[string]uint64) {
+func (t *Term) hearPeer(now time.Duration, r wire.Relay) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.peers[id] = heardPeer{at: now, alive: alive}
+	t.peers[r.Peer] = heardPeer{at: now, alive: r.Alive, said: wire.Relay{Warnings: r.Warnings, Backup: r.Backup}}
+}
+
+// Own takes what the leading peer says of itself, as the others do with each relay.
+func (t *Term) Own(now time.Duration, warnings []string, backup *wire.Backup) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.own = heardPeer{at: now, said: wire.Relay{Warnings: warnings, Backup: backup}}
+}
+
+// peersFor is how long the word of a peer about itself counts.
+const peersFor = 30 * time.Second
+
+// Warnings are what the peers want a person to see about themselves, each with its name.
+func (t *Term) Warnings(now time.Duration) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []string
+	words := t.words()
+	for _, id := range slices.Sorted(maps.Keys(words)) {
+		if p := words[id]; now-p.at < peersFor {
+			for _, w := range p.said.Warnings {
+				out = append(out, fmt.Sprintf("peer %s: %s", id, w))
+			}
+		}
+	}
+	return out
+}
+
+// backup is the newest one of all peers, heard lately or not: a peer that is gone may have left it elsewhere.
+func (t *Term) backup(now time.Duration) *wire.Backup {
+	var newest *wire.Backup
+	for _, p := range t.words() {
+		if p.said.Backup == nil {
+			continue
+		}
+		b := *p.said.Backup
+		if b.AgeSeconds += (now - p.at).Seconds(); newest == nil || b.AgeSeconds < newest.AgeSeconds {
+			newest = &b
+		}
+	}
+	return newest
+}
+
+// words are those of the followers and the leader's own.
+func (t *Term) words() map[string]heardPeer {
+	all := maps.Clone(t.peers)
+	all[t.peer] = t.own
+	return all
 }
 
 func (t *Term) report(now time.Duration, r wire.Report) wire.ReportAnswer {

@@ -55,7 +55,7 @@ func (l layout) gap() []string {
 }
 
 func (l layout) fixed(s wire.Status) []string {
-	return slices.Concat(l.banners(s), []string{l.verdict(s), l.origin(s)}, l.gap(), l.counts(s), l.gap(), l.classes(s.GPUs), l.fabrics(s.Fabrics), l.silent(s.Silent))
+	return slices.Concat(l.banners(s), []string{l.verdict(s), l.origin(s)}, l.backup(s.Backup), l.gap(), l.counts(s), l.gap(), l.classes(s.GPUs), l.fabrics(s.Fabrics), l.silent(s.Silent))
 }
 
 // banners come first: they change how everything else is to be read.
@@ -101,6 +101,14 @@ func (l layout) origin(s wire.Status) string {
 		text += "  " + clip(s.Cluster, rest)
 	}
 	return l.line(plain, "%s", text)
+}
+
+// backup says how old the newest backup is, where any peer takes them.
+func (l layout) backup(b *wire.Backup) []string {
+	if b == nil {
+		return nil
+	}
+	return []string{l.line(plain, "last backup %s ago, of index %s, by %s", Age(b.AgeSeconds), b.Index, clean(b.Peer))}
 }
 
 func milliseconds(ms int64) string {
