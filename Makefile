@@ -111,6 +111,11 @@ bench-openb: ## how much of a real GPU cluster the planner fills, beside Random,
 bench-scheduler: ## decisions a second and their growth with the fleet, beside kube-scheduler, whose first build takes minutes (JSON=FILE)
 	$(GO) run ./bench/scheduler -kube bench/scheduler/kube $(if $(JSON),-json $(JSON))
 
+.PHONY: bench-durable
+bench-durable: build ## placements a second through three peers with synced logs, from a request until every peer shows them placed (JSON=FILE)
+	@$(GO) build -o bin/bench-durable ./bench/durable
+	@bin/bench-durable -bin bin $(if $(JSON),-json $(JSON))
+
 .PHONY: golden
 golden: ## rewrite the golden scripts and command lines; read the diff as prose
 	$(GO) test ./fsm ./agent/engine/... -rewrite

@@ -48,7 +48,7 @@ func TestAGangWaitsForASilentDoor(t *testing.T) {
 		b.freeze()
 		time.Sleep(40 * time.Second) // due
 		go b.thaw()
-		time.Sleep(150 * time.Millisecond) // the planner has not looked yet
+		time.Sleep(15 * time.Millisecond) // the planner has not looked yet
 		if err := b.RestartAgent(r.Shards[0].Node, 15*time.Second); err != nil {
 			t.Fatal(err)
 		}

@@ -82,7 +82,7 @@ func TestARequestAtEachStepOfAnUnload(t *testing.T) {
 			}
 			thawed := make(chan struct{})
 			go func() { defer close(thawed); b.thaw() }()
-			at := 180*time.Millisecond + time.Duration(step)*time.Millisecond // the planner collects changes for 200 ms
+			at := time.Duration(step) * time.Millisecond // the planner collects changes for 20 ms
 			time.Sleep(at)
 			id, direct := requestID("unload", step), step%3 == 2
 			status, body := 0, ""

@@ -2,7 +2,6 @@ package peer
 
 import (
 	"fmt"
-	"iter"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -74,10 +73,15 @@ func newFailures() *failures {
 	}
 }
 
-// observe compares the replicas with what it saw before. Both clocks are needed: wall says how old a failure is that happened before this term.
-func (f *failures) observe(now time.Duration, wall fleet.Time, replicas iter.Seq[*fleet.Replica]) {
-	present := make(map[string]sight, len(f.seen))
-	for r := range replicas {
+// observe looks at the replicas whose rows have changed. Both clocks are needed: wall says how old a failure is that happened before this term.
+func (f *failures) observe(now time.Duration, wall fleet.Time, changed []scheduler.Row[fleet.Replica]) {
+	for _, row := range changed {
+		r := row.New
+		if r == nil {
+			delete(f.seen, row.Old.ID)
+			delete(f.restarts, row.Old.ID)
+			continue
+		}
 		was := f.seen[r.ID]
 		is := sight{state: r.State, start: was.start, ended: was.ended}
 		age := max(0, wall.Std().Sub(r.StateAt.Std()))
@@ -92,13 +96,7 @@ func (f *failures) observe(now time.Duration, wall fleet.Time, replicas iter.Seq
 			is.start = r.Start
 			strike(f.restarts, r.ID, holdRestart, now, cause)
 		}
-		present[r.ID] = is
-	}
-	f.seen = present
-	for id := range f.restarts {
-		if _, ok := present[id]; !ok {
-			delete(f.restarts, id)
-		}
+		f.seen[r.ID] = is
 	}
 }
 

@@ -15,15 +15,26 @@ type scene struct {
 	*failures
 	now  time.Duration
 	wall time.Time
+	last []*fleet.Replica
 }
 
 func newScene() *scene {
-	return &scene{newFailures(), time.Hour, time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}
+	return &scene{failures: newFailures(), now: time.Hour, wall: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}
 }
 
 func (s *scene) see(d time.Duration, replicas ...*fleet.Replica) scheduler.Backoff {
 	s.now, s.wall = s.now+d, s.wall.Add(d)
-	s.observe(s.now, fleet.TimeOf(s.wall), slices.Values(replicas))
+	var changed []scheduler.Row[fleet.Replica]
+	for _, old := range s.last {
+		if !slices.ContainsFunc(replicas, func(r *fleet.Replica) bool { return r.ID == old.ID }) {
+			changed = append(changed, scheduler.Row[fleet.Replica]{Old: old})
+		}
+	}
+	for _, r := range replicas {
+		changed = append(changed, scheduler.Row[fleet.Replica]{New: r})
+	}
+	s.last = replicas
+	s.observe(s.now, fleet.TimeOf(s.wall), changed)
 	return s.backoff(s.now)
 }
 

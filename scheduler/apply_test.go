@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"berth/fleet"
 	"berth/fsm"
@@ -18,7 +19,10 @@ type cluster struct {
 	index   uint64
 	now     fleet.Time
 	placed  int
-	planner Planner
+	planner Planner // is given snapshots, and looks for itself what has changed
+	told    Planner // is told
+	rows    Rows    // of the snapshot that it was given last, at this state
+	at      *fsm.State
 }
 
 // do applies a command and fails the test if it is refused.
@@ -44,14 +48,78 @@ func (c *cluster) snapshot() Snapshot {
 	}
 }
 
-// plan applies a plan of the present state; nothing of it may be refused.
-func (c *cluster) plan() int {
+// agreed is the plan of a snapshot, on which planners that have seen others before must agree with one that has not.
+func (c *cluster) agreed(s Snapshot) fleet.Plan {
 	c.t.Helper()
-	s := c.snapshot()
 	plan := Plan(s)
 	if kept := c.planner.Plan(s); !reflect.DeepEqual(kept, plan) {
 		c.t.Fatalf("a planner that has seen earlier states plans\n%+v\nand one that has not\n%+v", kept, plan)
 	}
+	if told := c.told.Plan(c.since(s)); !reflect.DeepEqual(told, plan) {
+		c.t.Fatalf("a planner that is told what has changed plans\n%+v\nand one that has seen nothing before\n%+v", told, plan)
+	}
+	return plan
+}
+
+// observed is the present state with things that a leader may observe, at random: what waits, what is quiet, what is held back, where weights are.
+func (c *cluster) observed(r *rand.Rand) Snapshot {
+	s := c.snapshot()
+	s.Frozen, s.Braked = r.IntN(10) == 0, r.IntN(10) == 0
+	s.Demand, s.Quiet, s.Weights, s.Waited = map[string]Waiting{}, map[string]Quiet{}, map[string]map[string]bool{}, map[string]time.Duration{}
+	s.Backoff = Backoff{Models: map[string]Hold{}, Nodes: map[string]Hold{}, Pairs: map[Pair]Hold{}}
+	for _, m := range s.Models {
+		switch n := oneOf(r, s.Nodes...).Name; r.IntN(6) {
+		case 0:
+			s.Demand[m.Name()] = Waiting{Requests: 1}
+		case 1:
+			s.Backoff.Models[m.Name()] = Hold{time.Minute, "it failed"}
+		case 2:
+			s.Backoff.Pairs[Pair{m.Name(), n}] = Hold{time.Minute, "it failed there"}
+		case 3:
+			s.Weights[m.Name()] = map[string]bool{n: true}
+		case 4:
+			s.Waited[m.Name()] = time.Hour
+		case 5:
+			if r.IntN(4) == 0 {
+				s.Backoff.Nodes[n] = Hold{time.Minute, "models failed there"}
+			}
+		}
+	}
+	for _, rep := range s.Replicas {
+		if r.IntN(3) == 0 {
+			s.Quiet[rep.ID] = Quiet{For: time.Duration(r.IntN(20_000)) * time.Second, Known: true}
+		}
+	}
+	return s
+}
+
+// since is the snapshot with what has changed since the last one.
+func (c *cluster) since(s Snapshot) Snapshot {
+	is, changes := c.machine.State(), new(Changes)
+	if c.at == nil {
+		c.at = fsm.New().State()
+	}
+	fsm.Diff(c.at, is, fsm.Changes{
+		Model: func(old, m *fleet.Model) { changes.Models = append(changes.Models, Row[fleet.Model]{Old: old, New: m}) },
+		Node:  func(old, n *fleet.Node) { changes.Nodes = append(changes.Nodes, Row[fleet.Node]{Old: old, New: n}) },
+		Replica: func(old, r *fleet.Replica) {
+			changes.Replicas = append(changes.Replicas, Row[fleet.Replica]{Old: old, New: r})
+		},
+	})
+	c.at = is
+	c.rows.Apply(changes)
+	if !slices.Equal(c.rows.Models, s.Models) || !slices.Equal(c.rows.Nodes, s.Nodes) || !slices.Equal(c.rows.Replicas, s.Replicas) {
+		c.t.Fatalf("the rows with the changes are not those of the state: %+v", changes)
+	}
+	s.Models, s.Nodes, s.Replicas, s.Since = c.rows.Models, c.rows.Nodes, c.rows.Replicas, changes
+	return s
+}
+
+// plan applies a plan of the present state; nothing of it may be refused.
+func (c *cluster) plan() int {
+	c.t.Helper()
+	s := c.snapshot()
+	plan := c.agreed(s)
 	checkPlan(c.t, s, plan)
 	if len(plan.Items) == 0 {
 		return 0
@@ -125,6 +193,7 @@ func TestStateMachineAcceptsEveryPlan(t *testing.T) {
 		}
 		for range 40 {
 			c.operate(r, w)
+			c.agreed(c.observed(r))
 			c.plan()
 			c.agents(r, 2)
 		}
@@ -143,7 +212,7 @@ func (c *cluster) operate(r *rand.Rand, w *world) {
 	model, there := c.machine.State().Model(m.Name())
 	there = there && !model.Deleting
 	row, _ := c.machine.State().Node(n.Name)
-	switch r.IntN(8) {
+	switch r.IntN(10) {
 	case 0:
 		m.Spec.Engine.Args = []string{fmt.Sprint("--n=", r.IntN(100))}
 		c.do(fsm.ModelApply{Spec: m.Spec})
@@ -167,7 +236,28 @@ func (c *cluster) operate(r *rand.Rand, w *world) {
 		if row.Unreachable {
 			c.register(n, row.Instance+1)
 		}
+	case 7:
+		if row.Admin != fleet.Draining {
+			c.do(fsm.NodeAdmin{Node: n.Name, Admin: oneOf(r, fleet.Cordoned, fleet.Schedulable), Reason: "test"})
+		}
+	case 8:
+		c.sicken(r, n, row)
+	case 9:
+		more := *n
+		more.Labels = map[string]string{"rack": fmt.Sprint(r.IntN(3))}
+		c.register(&more, row.Instance)
 	}
+}
+
+// sicken lets a node report other conditions of its cards than before.
+func (c *cluster) sicken(r *rand.Rand, n, row *fleet.Node) {
+	ill := *n
+	ill.Inventory.GPUs = slices.Clone(n.Inventory.GPUs)
+	for i := range ill.Inventory.GPUs {
+		g := &ill.Inventory.GPUs[i]
+		g.Health, g.Foreign = oneOf(r, fleet.Healthy, fleet.Healthy, fleet.Unhealthy), r.IntN(6) == 0
+	}
+	c.register(&ill, row.Instance)
 }
 
 func (c *cluster) settle(r *rand.Rand) {

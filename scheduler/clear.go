@@ -40,7 +40,7 @@ func (p *planner) lossOf(r *fleet.Replica) clearCost {
 	}
 	if r.State == fleet.Ready {
 		c.loaded = c.cards
-		if q := p.Quiet[r.ID]; !q.Known || q.For < leastQuiet {
+		if q := p.quiet(r.ID); !q.Known || q.For < leastQuiet {
 			c.inUse = 1
 		}
 	}

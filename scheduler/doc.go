@@ -2,7 +2,8 @@
 // snapshots give equal plans. It must never know how a snapshot was gathered or what becomes of a plan: no clock, log, network or goroutine
 // is in here, and whatever it proposes is checked again when it is applied.
 //
-// A leader keeps a Planner, a Sightings and a Turns for its term. On every change it takes a Snapshot, lets Sightings.Observe and Turns.Holds
+// A leader keeps a Planner, a Sightings and a Turns for its term, and Rows, which follow the state from change to change, so that nobody looks at the whole
+// fleet again for each. On every change it takes a Snapshot of them, lets Sightings.Observe and Turns.Holds
 // complete it with what only the leader has seen, proposes what Planner.Plan returns, and looks again when Backoff.Next says that a hold has
 // ended. EndedDrains tells it which node drains to close.
 //

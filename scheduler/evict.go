@@ -28,7 +28,7 @@ func (p *planner) makeRoom(c *cast, f *finder) bool {
 	}
 	victims := p.without(f, p.evictable(c))
 	for _, r := range victims {
-		p.stopIfQuiet(r, fmt.Sprintf("quiet for %s, makes room for %s", roughly(p.Quiet[r.ID].For), c.model.Name()))
+		p.stopIfQuiet(r, fmt.Sprintf("quiet for %s, makes room for %s", roughly(p.quiet(r.ID).For), c.model.Name()))
 	}
 	p.promise(victims)
 	return len(victims) > 0

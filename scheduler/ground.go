@@ -14,10 +14,9 @@ type ground struct {
 	cards   *capacity.Map
 	meter   *frag.Meter // nil: nothing was asked for
 	backoff Backoff
-	faults  map[string]bool // cards with recent faults, by UUID
-	weights map[Pair]bool   // model's weights that are on a node's disk
-	warm    map[string]bool // models of which some node has the weights
-	paired  map[string]bool // models that are held back on some node
+	faults  map[string]bool            // cards with recent faults, by UUID
+	weights map[string]map[string]bool // by model: the nodes that have its weights on their disk
+	paired  map[string]bool            // models that are held back on some node
 	shared  map[string]*finder
 
 	reserved []bool // by host: kept for a model that waits; back to false when a plan ends
@@ -36,10 +35,7 @@ func newGround(m *capacity.Map, s *Snapshot) *ground {
 // held back and the faults.
 func (g *ground) with(s *Snapshot) *ground {
 	g.backoff, g.faults, g.weights = s.Backoff, s.Faults, s.Weights
-	g.warm, g.paired = map[string]bool{}, map[string]bool{}
-	for p := range g.weights {
-		g.warm[p.Model] = true
-	}
+	g.paired = map[string]bool{}
 	for p, h := range g.backoff.Pairs {
 		if h.For > 0 {
 			g.paired[p.Model] = true
@@ -72,7 +68,7 @@ func AskedBy(models []*fleet.Model) []frag.Asked {
 
 // finder returns a finder for the spec. Specs that ask for the same share one, which knows already what has changed on the map since it was last used.
 func (g *ground) finder(spec *fleet.ModelSpec, same []*fleet.Replica) *finder {
-	if len(spec.Placement.Spread) > 0 || g.paired[spec.Name] || g.warm[spec.Name] {
+	if len(spec.Placement.Spread) > 0 || g.paired[spec.Name] || len(g.weights[spec.Name]) > 0 {
 		return newFinder(g, spec, same)
 	}
 	key := likeness(spec)

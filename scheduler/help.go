@@ -88,7 +88,7 @@ func (p *planner) fitElsewhere(f *finder, set []*fleet.Replica) bool {
 func (p *planner) quietOthers(model string) []*fleet.Replica {
 	var out []*fleet.Replica
 	for _, r := range p.Snapshot.Replicas {
-		q := p.Quiet[r.ID]
+		q := p.quiet(r.ID)
 		m := p.models[r.Model]
 		if r.Model == model || r.State != fleet.Ready || m == nil || m.Spec.Pin {
 			continue
@@ -98,7 +98,7 @@ func (p *planner) quietOthers(model string) []*fleet.Replica {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b *fleet.Replica) int {
-		return cmp.Or(cmp.Compare(p.Quiet[b.ID].For, p.Quiet[a.ID].For), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(p.quiet(b.ID).For, p.quiet(a.ID).For), cmp.Compare(a.ID, b.ID))
 	})
 	return out[:min(len(out), maxTries)]
 }
@@ -110,7 +110,7 @@ func (p *planner) phrase(verb string, set []*fleet.Replica) string {
 	parts := make([]string, 0, len(set))
 	for _, r := range set {
 		state := string(r.State)
-		switch q := p.Quiet[r.ID]; {
+		switch q := p.quiet(r.ID); {
 		case r.State == fleet.Ready && q.Known && q.For >= leastQuiet:
 			state = "quiet " + roughly(q.For)
 		case r.State == fleet.Ready:

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"berth/fleet"
@@ -18,7 +19,9 @@ func Plan(s Snapshot) fleet.Plan {
 }
 
 func (p *planner) run() {
-	for _, m := range p.inOrder() {
+	for p.queue = p.inOrder(); len(p.queue) > 0; {
+		m := p.queue[0]
+		p.queue = p.queue[1:]
 		p.model(m)
 	}
 	p.release()
@@ -33,6 +36,7 @@ type planner struct {
 	models    map[string]*fleet.Model
 	nodes     map[string]*fleet.Node
 	replicas  map[string][]*fleet.Replica // by model
+	queue     []*fleet.Model              // still to be planned for
 	ground    *ground                     // nil until somebody looks for room
 	keeper    *Planner                    // of the ground, or nil
 	claims    []claim
@@ -44,18 +48,8 @@ type planner struct {
 	promised  map[string]bool // by replica: its cards are on their way to a model that is being woken
 }
 
-func newPlanner(s Snapshot) *planner { return newPlannerOn(s, byName(s.Nodes)) }
-
-func byName(nodes []*fleet.Node) map[string]*fleet.Node {
-	out := make(map[string]*fleet.Node, len(nodes))
-	for _, n := range nodes {
-		out[n.Name] = n
-	}
-	return out
-}
-
-func newPlannerOn(s Snapshot, nodes map[string]*fleet.Node) *planner {
-	p := &planner{Snapshot: s, nodes: nodes, models: make(map[string]*fleet.Model, len(s.Models)), replicas: make(map[string][]*fleet.Replica, len(s.Models))}
+func newPlanner(s Snapshot) *planner {
+	p := &planner{Snapshot: s, nodes: byName(s.Nodes), models: make(map[string]*fleet.Model, len(s.Models)), replicas: make(map[string][]*fleet.Replica, len(s.Models))}
 	for _, m := range s.Models {
 		p.models[m.Name()] = m
 	}
@@ -65,12 +59,39 @@ func newPlannerOn(s Snapshot, nodes map[string]*fleet.Node) *planner {
 	return p
 }
 
+func byName(nodes []*fleet.Node) map[string]*fleet.Node {
+	out := make(map[string]*fleet.Node, len(nodes))
+	for _, n := range nodes {
+		out[n.Name] = n
+	}
+	return out
+}
+
+// inOrder gives the models for which there may be something to do, in the order in which they are planned for.
 func (p *planner) inOrder() []*fleet.Model {
 	out := slices.Clone(p.Models)
-	slices.SortStableFunc(out, func(a, b *fleet.Model) int {
-		return cmp.Or(cmp.Compare(b.Spec.Priority, a.Spec.Priority), cmp.Compare(p.Backoff.Turns[a.Name()].For, p.Backoff.Turns[b.Name()].For), a.Created.Compare(b.Created), cmp.Compare(a.Name(), b.Name()))
-	})
+	if p.keeper != nil {
+		out = slices.Collect(maps.Values(p.keeper.open))
+		for name := range p.Demand {
+			if m := p.models[name]; m != nil && p.keeper.open[name] == nil {
+				out = append(out, m)
+			}
+		}
+	}
+	slices.SortFunc(out, p.before)
 	return out
+}
+
+func (p *planner) before(a, b *fleet.Model) int {
+	return cmp.Or(cmp.Compare(b.Spec.Priority, a.Spec.Priority), cmp.Compare(p.Backoff.Turns[a.Name()].For, p.Backoff.Turns[b.Name()].For), a.Created.Compare(b.Created), cmp.Compare(a.Name(), b.Name()))
+}
+
+// again plans for a model although it lacked nothing: this plan takes something from it, for a model that goes before it.
+func (p *planner) again(name string) {
+	m := p.models[name]
+	if i, there := slices.BinarySearchFunc(p.queue, m, p.before); !there {
+		p.queue = slices.Insert(p.queue, i, m)
+	}
 }
 
 // room returns the fleet's cards with everything claimed that is claimed now or by this plan. They are laid out on first use: a fleet that lacks nothing
@@ -79,7 +100,7 @@ func (p *planner) room() *ground {
 	switch {
 	case p.ground != nil:
 	case p.keeper != nil:
-		p.ground = p.keeper.lay(p)
+		p.ground = p.keeper.laid.lay(p)
 	default:
 		p.ground = newGround(capacity.New(p.Nodes, p.Snapshot.Replicas, p.placement), &p.Snapshot)
 	}
@@ -107,6 +128,7 @@ func (p *planner) finder(m *fleet.Model) *finder {
 // model plans one model: what has failed is ended or started again first, then what is too much is stopped, then what is missing is placed.
 func (p *planner) model(m *fleet.Model) {
 	c := p.cast(m)
+	p.keeper.settles(c)
 	if c.want == 0 {
 		p.stopAll(c)
 		return

@@ -31,6 +31,7 @@ func (p *planner) preempt(c *cast, f *finder) bool {
 		}
 		for _, r := range goes {
 			p.preempted[r.ID] = true
+			p.again(r.Model)
 			p.stop(r, fmt.Sprintf("makes room for %s, which has priority %d", c.model.Name(), c.model.Spec.Priority))
 		}
 		return true

@@ -110,7 +110,7 @@ func (f *finder) cost(h *capacity.Host, left int64) cost {
 			c.wish.faulty++
 		}
 	}
-	if f.warm[f.spec.Name] && !f.weights[Pair{f.spec.Name, h.Node.Name}] {
+	if on := f.weights[f.spec.Name]; len(on) > 0 && !on[h.Node.Name] {
 		c.wish.cold = 1
 	}
 	if f.meter != nil {

@@ -14,6 +14,8 @@ type Snapshot struct {
 	Models   []*fleet.Model   // by name
 	Nodes    []*fleet.Node    // by name
 	Replicas []*fleet.Replica // by id
+	// Since is which of these rows are others than in the snapshot that the same reader was given before; nil: it looks for itself.
+	Since *Changes
 
 	// Frozen: nothing is placed, stopped or restarted; refusals are still explained.
 	Frozen bool
@@ -26,15 +28,25 @@ type Snapshot struct {
 	Specs func(model string, generation uint64) *fleet.ModelSpec
 	// Faults are the cards, by UUID, that are healthy again after a recent fault.
 	Faults map[string]bool
-	// Weights are the models' weights that are known to be on a node's disk.
-	Weights map[Pair]bool
+	// Weights are the nodes, by model, that are known to have the model's weights on their disk.
+	Weights map[string]map[string]bool
 
 	// Waited is for how long each model has had fewer replicas than it wants because there was no room.
 	Waited map[string]time.Duration
 
-	Demand  map[string]Waiting // by model
-	Quiet   map[string]Quiet   // by replica; no entry: unknown
+	Demand map[string]Waiting // by model
+	Quiet  map[string]Quiet   // by replica; no entry: unknown
+	// QuietOf answers instead of Quiet where it is set, for the few replicas that a plan asks about; it must give the same answer each time.
+	QuietOf func(replica string) Quiet
 	Backoff Backoff
+}
+
+// quiet is what is known of how long nobody used a replica.
+func (s *Snapshot) quiet(replica string) Quiet {
+	if s.QuietOf != nil {
+		return s.QuietOf(replica)
+	}
+	return s.Quiet[replica]
 }
 
 // Waiting is what waits at the routers for a model that has no ready replica.

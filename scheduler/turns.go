@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"berth/fleet"
@@ -31,7 +32,7 @@ func NewTurns() *Turns { return &Turns{models: map[string]turn{}} }
 // Note looks through a plan for evictions: stops for quiet that the model's own unload_after did not ask for.
 func (t *Turns) Note(at time.Duration, s Snapshot, items []fleet.PlanItem) {
 	maps.DeleteFunc(t.models, func(_ string, x turn) bool { return at-x.at > turnsForgotten })
-	if len(items) == 0 {
+	if !slices.ContainsFunc(items, func(i fleet.PlanItem) bool { return i.Stop != nil && i.Stop.Mark != nil }) {
 		return
 	}
 	p := newPlanner(s)

@@ -26,7 +26,7 @@ func (p *planner) unload(c *cast) {
 	for _, r := range c.staying {
 		if spare > 0 && p.due(m, r) && !p.stopped(r.ID) {
 			spare--
-			p.stopIfQuiet(r, fmt.Sprintf("nobody asked for it for %s", roughly(p.Quiet[r.ID].For)))
+			p.stopIfQuiet(r, fmt.Sprintf("nobody asked for it for %s", roughly(p.quiet(r.ID).For)))
 		}
 	}
 }
@@ -40,7 +40,7 @@ func (p *planner) due(m *fleet.Model, r *fleet.Replica) bool {
 // quietFor says whether it is certain that nobody has used a ready replica for so long, and it has stayed for the least time that its model asks
 // for. Unknown is never quiet (rule 2 and rule 7).
 func (p *planner) quietFor(m *fleet.Model, r *fleet.Replica, least time.Duration) bool {
-	q := p.Quiet[r.ID]
+	q := p.quiet(r.ID)
 	resident := p.Now.Std().Sub(r.StateAt.Std())
 	return r.State == fleet.Ready && q.Known && q.For >= least && resident >= m.Spec.Idle.MinResidence.Std()
 }
@@ -58,7 +58,7 @@ func (p *planner) stopIfQuiet(r *fleet.Replica, reason string) {
 		p.taken = map[string]int{}
 	}
 	p.taken[r.Model]++
-	mark, want := p.Quiet[r.ID].Mark, p.models[r.Model].Want-p.taken[r.Model]
+	mark, want := p.quiet(r.ID).Mark, p.models[r.Model].Want-p.taken[r.Model]
 	p.plan.Items = append(p.plan.Items, fleet.PlanItem{Stop: &fleet.StopItem{Replica: r.ID, Reason: reason, Mark: &mark, Want: &want}})
 }
 
@@ -73,5 +73,5 @@ func (p *planner) lettingGo(id string) bool {
 }
 
 func (p *planner) longestQuiet(a, b *fleet.Replica) int {
-	return cmp.Or(cmp.Compare(p.Quiet[b.ID].For, p.Quiet[a.ID].For), cmp.Compare(a.ID, b.ID))
+	return cmp.Or(cmp.Compare(p.quiet(b.ID).For, p.quiet(a.ID).For), cmp.Compare(a.ID, b.ID))
 }

@@ -43,6 +43,29 @@ func New(nodes []*fleet.Node, replicas []*fleet.Replica, placement func(*fleet.R
 	return m
 }
 
+// Claimed is what one replica takes.
+type Claimed struct {
+	Shards    []fleet.Shard
+	Placement *fleet.PlacementSpec
+}
+
+// Renew lays out a node's newer row in the place of its older one, with the claims that are on it: the map does not remember whose they are. The row must
+// be of the same fabric and have the same cards in the same order; their health, and what holds them, may be others.
+func (m *Map) Renew(n *fleet.Node, claims []Claimed) {
+	h := m.byName[n.Name]
+	before := h.Whole()
+	h.Node, h.idle, h.first, h.other = n, 0, classIdle{}, nil
+	h.fill(h.Cards[:0])
+	for _, c := range claims {
+		for i := range c.Shards {
+			if c.Shards[i].Node == n.Name && !c.Shards[i].Released {
+				h.take(&c.Shards[i], c.Placement, 1)
+			}
+		}
+	}
+	m.changed(h, before)
+}
+
 // Host returns the host of that name, or nil.
 func (m *Map) Host(name string) *Host { return m.byName[name] }
 
@@ -59,12 +82,16 @@ func (m *Map) apply(shards []fleet.Shard, p *fleet.PlacementSpec, by int) {
 			continue
 		}
 		before := h.Whole()
-		h.CPUs -= by * p.CPUs
-		h.Memory -= fleet.Bytes(by) * p.Memory
-		for _, claim := range shards[i].Claims {
-			h.apply(claim, by)
-		}
+		h.take(&shards[i], p, by)
 		m.changed(h, before)
+	}
+}
+
+func (h *Host) take(s *fleet.Shard, p *fleet.PlacementSpec, by int) {
+	h.CPUs -= by * p.CPUs
+	h.Memory -= fleet.Bytes(by) * p.Memory
+	for _, claim := range s.Claims {
+		h.apply(claim, by)
 	}
 }
 
