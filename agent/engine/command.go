@@ -17,10 +17,14 @@ func command() kind {
 	return kind{name: "command", launch: launchCommand}
 }
 
+// eachName is an argument that stands for one argument for each name of the model, as engines take them that check what clients send.
+const eachName = "{{.Names}}"
+
 // Fields is what the arguments of the command driver may use, as {{.Port}}.
 type Fields struct {
 	Port                int    // where the program must listen, on 127.0.0.1
 	Model, Weights      string // the name that clients send; the weights, resolved
+	Names               string // Model and its aliases, with commas; an argument that is {{.Names}} and nothing else becomes one argument for each
 	GPUs                string // indices, "0,1"
 	Rank, Nodes         int
 	Master              string // host:port where the ranks meet; empty on one node
@@ -42,13 +46,17 @@ func launchCommand(in agent.LaunchInput, cmd []string) (shim.Program, shim.Recip
 	}
 	env := cuda(in)
 	f := Fields{
-		Port: in.Port, Model: in.Order.Spec.Name, Weights: in.Weights, GPUs: strings.TrimPrefix(env[1], "CUDA_VISIBLE_DEVICES="),
+		Port: in.Port, Model: in.Order.Spec.Name, Names: strings.Join(names(in), ","), Weights: in.Weights, GPUs: strings.TrimPrefix(env[1], "CUDA_VISIBLE_DEVICES="),
 		Rank: in.Order.Rank, Nodes: len(in.Hosts), Master: in.Master, MasterHost: host, MasterPort: port, BindHost: in.BindHost,
 		APIKey: shim.PlaceAPIKey, Share: strconv.FormatFloat(shareOf(in), 'f', -1, 64),
 		Generation: strconv.FormatUint(in.Order.Generation, 10), Replica: in.Order.Replica,
 	}
 	args := make([]string, 0, len(cmd)+len(in.Order.Spec.Engine.Args))
 	for _, text := range cmd {
+		if text == eachName {
+			args = append(args, names(in)...)
+			continue
+		}
 		arg, err := fill(text, f)
 		if err != nil {
 			return shim.Program{}, shim.Recipe{}, err

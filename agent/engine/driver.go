@@ -20,7 +20,11 @@ type kind struct {
 	version   versionQuery
 	// reserved are the flags that come from the order; a model may not set them, whatever the node allows.
 	reserved []string
-	launch   func(agent.LaunchInput, []string) (shim.Program, shim.Recipe, error)
+	// abbreviates says that the program takes any beginning of a flag that is one flag's alone (Python's argparse); whole are flags of its own that
+	// begin a reserved one and are not meant.
+	abbreviates bool
+	whole       []string
+	launch      func(agent.LaunchInput, []string) (shim.Program, shim.Recipe, error)
 }
 
 func kinds() []kind { return []kind{vllm(), sglang(), llamacpp(), simulated(), command()} }
@@ -94,7 +98,7 @@ func (d driver) Offer(ctx context.Context) (fleet.EngineOffer, bool) {
 func (d driver) Launch(in agent.LaunchInput) (shim.Program, shim.Recipe, error) {
 	for _, arg := range in.Order.Spec.Engine.Args {
 		flag, _, _ := strings.Cut(arg, "=")
-		if slices.Contains(d.kind.reserved, flag) {
+		if d.kind.reserves(flag) {
 			return shim.Program{}, shim.Recipe{}, fmt.Errorf("engine.args sets %s, which comes from the placement", flag)
 		}
 	}
@@ -106,6 +110,22 @@ func (d driver) Launch(in agent.LaunchInput) (shim.Program, shim.Recipe, error) 
 	p, r, err := d.kind.launch(in, cmd)
 	p.Master = in.Master
 	return p, r, err
+}
+
+// reserves says whether an argument means a reserved flag, in any of the forms in which the programs take one: with an underscore for a dash, with
+// one dash for two, or abbreviated.
+func (k kind) reserves(flag string) bool {
+	if !strings.HasPrefix(flag, "-") {
+		return false // a value
+	}
+	name := plain(flag)
+	return slices.ContainsFunc(k.reserved, func(r string) bool {
+		return name == plain(r) || k.abbreviates && name != "" && strings.HasPrefix(plain(r), name) && strings.HasPrefix(flag, "--") && !slices.Contains(k.whole, name)
+	})
+}
+
+func plain(flag string) string {
+	return strings.ReplaceAll(strings.TrimLeft(flag, "-"), "_", "-")
 }
 
 // multi says whether the order is a shard of a replica over several nodes, and headless whether it is one that serves no requests.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -109,6 +110,48 @@ func TestGoldenCommandLines(t *testing.T) {
 	}
 	if out.String() != string(want) {
 		t.Errorf("command lines have changed; read the difference, then `make golden`:\n%s", out.String())
+	}
+}
+
+// A flag that comes from the placement cannot be set in another of the forms that a program takes: a model could make its engine listen beside its door.
+func TestReservedInAnyForm(t *testing.T) {
+	programs(t, map[string]string{"vllm": "", "python3": "", "llama-server": "", "berth": ""})
+	for _, c := range []struct {
+		driver, arg string
+		refused     bool
+	}{
+		{"vllm", "--api_key=x", true}, {"vllm", "--served_model_name", true}, {"vllm", "--hos=0.0.0.0", true}, {"vllm", "--tensor-parallel", true},
+		{"vllm", "--device=cuda", false}, {"vllm", "--max-model-len=1", false}, {"vllm", "host", false}, {"vllm", "--max_num_seqs", false},
+		{"sglang", "--por", true}, {"sglang", "--dist_init_addr=x", true}, {"sglang", "--tp_size", true}, {"sglang", "--context-length=1", false},
+		{"llamacpp", "--api_key", true}, {"llamacpp", "-hf", true}, {"llamacpp", "-h", false}, {"llamacpp", "-c", false},
+		{"sim", "-host=0.0.0.0", true}, {"sim", "-port", true}, {"sim", "--load-time=1s", false},
+	} {
+		cfg := agent.EngineConfig{AllowArgs: []string{"*"}}
+		if c.driver == "sim" {
+			cfg.Command = []string{"berth", "engine"}
+		}
+		d, err := New(c.driver, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err = d.Launch(input(c.driver, 1, 1, 0, c.arg)); (err != nil) != c.refused {
+			t.Errorf("%s %s: %v; refused should be %t", c.driver, c.arg, err, c.refused)
+		}
+	}
+}
+
+func TestEachNameIsAnArgument(t *testing.T) {
+	programs(t, map[string]string{"serve-it": ""})
+	d, err := New("command", agent.EngineConfig{Command: []string{"serve-it", "--names", "{{.Names}}", "--all={{.Names}}"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := input("command", 1, 1, 0)
+	in.Order.Spec.Aliases = []string{"short", "other"}
+	p, _, err := d.Launch(in)
+	name := in.Order.Spec.Name
+	if want := []string{"--names", name, "short", "other", "--all=" + name + ",short,other"}; err != nil || !slices.Equal(p.Args[1:], want) {
+		t.Errorf("%q, %v; want %q", p.Args, err, want)
 	}
 }
 

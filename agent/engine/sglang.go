@@ -16,7 +16,8 @@ func sglang() kind {
 		version: versionQuery{module: "sglang"},
 		reserved: []string{"--host", "--port", "--served-model-name", "--model-path", "--model", "--tp", "--tp-size", "--tensor-parallel-size",
 			"--dist-init-addr", "--nnodes", "--node-rank", "--api-key", "--base-gpu-id"},
-		launch: launchSGLang,
+		abbreviates: true,
+		launch:      launchSGLang,
 	}
 }
 

@@ -16,6 +16,7 @@ func vllm() kind {
 		version: versionQuery{flag: "--version"},
 		reserved: []string{"--host", "--port", "--uds", "--served-model-name", "--model", "--tensor-parallel-size", "-tp", "--pipeline-parallel-size", "-pp",
 			"--nnodes", "--node-rank", "--master-addr", "--master-port", "--headless", "--api-key", "--distributed-executor-backend", "--device-ids"},
+		abbreviates: true, whole: []string{"device"},
 		launch: launchVLLM,
 	}
 }
