@@ -40,6 +40,7 @@ type Board interface {
 	Relay(wire.Relay) (wire.RelayAnswer, error)          // leader only
 	Report(wire.Report) (wire.ReportAnswer, error)       // leader only
 	Observed() wire.Observed                             // the leader's own, or the newest that the leader passed on, with its age
+	Brief(quiet time.Duration) wire.Observed             // Observed but for what grows with the fleet: of Idle only what was quiet for so long, or nothing
 	ObservedAge() time.Duration                          // of Observed, at no cost; 0 at the leader, -1 when none was heard
 	Refused() <-chan struct{}                            // closed when other models than now are refused a place
 	Events(since uint64) ([]wire.Event, <-chan struct{}) // events after that sequence number, and a channel closed when there are more

@@ -8,35 +8,40 @@ import (
 	"berth/fleet/wire"
 )
 
-// encoded is an answer that is JSON already.
-type encoded []byte
+// encoded is an answer that is JSON already, in pieces.
+type encoded [][]byte
 
-// encodeStatus writes the status document as encoding/json would, but for the two lists that grow with the fleet: fabrics are written without
-// reflection, and the idle replicas are given as they were written when they were read.
-func encodeStatus(doc wire.Status, idle []byte) []byte {
-	fabrics := doc.Fabrics
+func (e encoded) size() int {
+	n := 0
+	for _, piece := range e {
+		n += len(piece)
+	}
+	return n
+}
+
+// encodeStatus writes the status document as encoding/json would, but for the two lists that grow with the fleet: fabrics and idle replicas are given
+// as they were written when they changed.
+func encodeStatus(doc wire.Status, fabrics, idle []byte) encoded {
 	doc.Fabrics, doc.IdleReplicas = nil, nil
 	head, err := json.Marshal(doc)
 	if err != nil {
 		panic("admin: a status document that does not marshal: " + err.Error()) // strings and numbers only: cannot happen
 	}
-	rows := appendFabrics(make([]byte, 0, 96*len(fabrics)), fabrics)
-	out := make([]byte, 0, len(head)+len(rows)+len(idle)+1) // a line end follows
-	out, head = splice(out, head, `"fabrics":`, rows)
-	out, head = splice(out, head, `"idle_replicas":`, idle)
-	return append(out, head...)
+	first, rest := cut(head, `"fabrics":`)
+	second, last := cut(rest, `"idle_replicas":`)
+	return encoded{first, fabrics, second, idle, last}
 }
 
-// splice copies up to a key whose value is null and puts another value in its place. The key cannot be found inside a string, where its quotes
-// would be escaped.
-func splice(out, head []byte, key string, value []byte) (_, rest []byte) {
-	before, rest, _ := bytes.Cut(head, []byte(key+"null"))
-	out = append(append(out, before...), key...)
-	return append(out, value...), rest
+// cut parts a document after a key whose value is null, and leaves the null out. The key cannot be found inside a string, where its quotes would
+// be escaped.
+func cut(doc []byte, key string) (before, after []byte) {
+	const null = "null"
+	at := bytes.Index(doc, []byte(key+null)) + len(key)
+	return doc[:at], doc[at+len(null):]
 }
 
-func appendFabrics(out []byte, rows []wire.FabricCounts) []byte {
-	out = append(out, '[')
+func encodeFabrics(rows []wire.FabricCounts) []byte {
+	out := append(make([]byte, 0, 96*len(rows)+2), '[')
 	for i, r := range rows {
 		if i > 0 {
 			out = append(out, ',')

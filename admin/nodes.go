@@ -151,7 +151,7 @@ func showDrain(s *Server, q *request) (any, error) {
 			left[r.Model] = true
 		}
 	}
-	for _, refusal := range s.Board.Observed().Refusals {
+	for _, refusal := range s.Board.Brief(noIdle).Refusals {
 		if left[refusal.Model] {
 			view.Waiting = append(view.Waiting, refusal.Reason)
 		}

@@ -34,7 +34,7 @@ func table(s *Server, q *request) (any, error) {
 	}
 	t := wire.Table{Version: wire.Version, Cluster: state.Cluster().ID, Index: state.Index(), Models: state.Table()}
 	cannot := map[string]string{}
-	for _, r := range s.Board.Observed().Refusals {
+	for _, r := range s.Board.Brief(noIdle).Refusals {
 		cannot[r.Model] = r.Reason
 	}
 	for i := range t.Models {

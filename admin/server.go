@@ -198,17 +198,22 @@ func ageMS(d time.Duration) int64 {
 }
 
 func (s *Server) write(w http.ResponseWriter, status int, v any) {
-	data, ready := v.(encoded)
+	pieces, ready := v.(encoded)
 	if !ready {
-		var err error
-		if data, err = json.Marshal(v); err != nil {
+		data, err := json.Marshal(v)
+		if err != nil {
 			s.fail(w, fleet.Errorf(fleet.Internal, "cannot write the answer: %s", err))
 			return
 		}
+		pieces = encoded{data}
 	}
+	pieces = append(pieces, []byte{'\n'})
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(pieces.size()))
 	w.WriteHeader(status)
-	_, _ = w.Write(append(data, '\n')) // the client may be gone; there is nobody to tell
+	for _, piece := range pieces {
+		_, _ = w.Write(piece) // the client may be gone; there is nobody to tell
+	}
 }
 
 // fail answers with an error in the API's shape.
@@ -249,7 +254,7 @@ func orUnknown(s string) string {
 // notARouter answers clients of models that came to a peer: peers place models, routers serve them.
 func (s *Server) notARouter(w http.ResponseWriter, _ *http.Request) {
 	var addrs []string
-	for _, r := range s.Board.Observed().Routers {
+	for _, r := range s.Board.Brief(noIdle).Routers {
 		if r.Address != "" {
 			addrs = append(addrs, "http://"+r.Address+"/v1")
 		}

@@ -71,8 +71,13 @@ func (p *peer) Heartbeat(wire.Heartbeat) wire.HeartbeatAnswer {
 func (p *peer) Relay(wire.Relay) (wire.RelayAnswer, error)    { return wire.RelayAnswer{}, nil }
 func (p *peer) Report(wire.Report) (wire.ReportAnswer, error) { return wire.ReportAnswer{Term: 1}, nil }
 func (p *peer) Observed() wire.Observed                       { return p.observed }
-func (p *peer) ObservedAge() time.Duration                    { return length(p.observed.AgeSeconds) }
-func (p *peer) Refused() <-chan struct{}                      { return nil }
+func (p *peer) Brief(quiet time.Duration) wire.Observed {
+	o := p.observed
+	o.Nodes, o.Idle = nil, slices.DeleteFunc(slices.Clone(o.Idle), func(r wire.IdleView) bool { return quiet < 0 || r.QuietSeconds < quiet.Seconds() })
+	return o
+}
+func (p *peer) ObservedAge() time.Duration { return length(p.observed.AgeSeconds) }
+func (p *peer) Refused() <-chan struct{}   { return nil }
 func (p *peer) Events(since uint64) ([]wire.Event, <-chan struct{}) {
 	if since > 0 {
 		return nil, nil

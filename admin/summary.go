@@ -36,11 +36,18 @@ type summary struct {
 	mu      sync.Mutex
 	tally   *status.Tally
 	counted *fsm.State // what the tally has counted
+	fabrics fabricRows
 	reading reading
 }
 
 func newSummary(core Core, board Board) *summary {
-	return &summary{core: core, board: board, tally: status.NewTally(), counted: fsm.New().State()}
+	return &summary{core: core, board: board, tally: status.NewTally(), counted: fsm.New().State(), fabrics: fabricRows{json: encodeFabrics(nil)}}
+}
+
+// fabricRows is the fabrics as JSON, and which of the tally's they are: few changes of a fleet change them.
+type fabricRows struct {
+	json    []byte
+	version uint64
 }
 
 // reading is what the leader has observed, as the summary shows it.
@@ -101,6 +108,9 @@ func (s *summary) count(is *fsm.State) {
 	})
 	s.tally.Update(is, c)
 	s.counted = is
+	if v := s.tally.FabricsVersion(); v != s.fabrics.version {
+		s.fabrics = fabricRows{encodeFabrics(s.tally.Fabrics()), v}
+	}
 }
 
 func present[T any](old, row *T) *T {
@@ -113,7 +123,8 @@ func present[T any](old, row *T) *T {
 // read takes a new reading of what the leader observes. It looks at every replica and so is made ahead of the questions, and beside them.
 func (s *summary) read() {
 	at := time.Now() // before anything is looked at
-	o, state := s.board.Observed(), s.core.State()
+	state := s.core.State()
+	o := s.board.Brief(max(0, state.Settings().IdleThreshold.Std()))
 	r := reading{at: at, lasts: wordFor, word: wordOf(o)}
 	if r.word.Known {
 		r.word.IdleReplicas = s.stoppable(o, state)
@@ -124,14 +135,12 @@ func (s *summary) read() {
 	s.reading = r
 }
 
-// stoppable lists the replicas that have been quiet for long. Most have not, and are left out before anybody is kept waiting.
+// stoppable lists the replicas that have been quiet for long.
 func (s *summary) stoppable(o wire.Observed, state *fsm.State) []wire.IdleRow {
-	threshold := state.Settings().IdleThreshold.Std()
-	quiet := slices.DeleteFunc(slices.Clone(o.Idle), func(r wire.IdleView) bool { return r.QuietSeconds < max(0, threshold.Seconds()) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.count(state)
-	return s.tally.IdleReplicas(words(quiet, length(o.AgeSeconds)+wordFor), threshold)
+	return s.tally.IdleReplicas(words(o.Idle, length(o.AgeSeconds)+wordFor), state.Settings().IdleThreshold.Std())
 }
 
 func wordOf(o wire.Observed) status.Word {
@@ -190,7 +199,7 @@ func (s *summary) answer() (encoded, fleet.Index) {
 		r.word, r.idle = withoutLeader(r.word), []byte("[]")
 	}
 	doc := s.tally.Summarize(frameOf(k, s.core.ID(), s.counted), r.word)
-	return encodeStatus(doc, r.idle), s.counted.Index()
+	return encodeStatus(doc, s.fabrics.json, r.idle), s.counted.Index()
 }
 
 // prepared says whether there is a reading that may be used. In a fleet so large that the next one takes longer than it is meant to, the last one

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -227,7 +228,7 @@ func TestAReadingThatIsUsedForLongerGrowsOlder(t *testing.T) {
 			time.Sleep(after)
 			data, _ := s.answer()
 			var doc wire.Status
-			if err := json.Unmarshal(data, &doc); err != nil {
+			if err := json.Unmarshal(bytes.Join(data, nil), &doc); err != nil {
 				t.Fatal(err)
 			}
 			truth := 1.5 + time.Since(s.reading.at).Seconds()

@@ -14,6 +14,9 @@ import (
 // staleObserved is the age from which what the leader observed is no longer shown as knowledge: its idle times are unknown then.
 const staleObserved = 5 * time.Second
 
+// noIdle asks a board for none of the rows of Idle.
+const noIdle = -1
+
 // input joins the state with what the leader observes into what every view is computed from.
 func (s *Server) input(state *fsm.State) status.Input {
 	k := s.Core.Knowledge()

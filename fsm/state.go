@@ -107,11 +107,17 @@ func (s *State) NodeByID(id string) (*fleet.Node, bool) {
 // Nodes returns every node in order of name.
 func (s *State) Nodes() iter.Seq[*fleet.Node] { return rowsOf(s.nodes.all()) }
 
+// NodeCount returns how many nodes there are, without going through them.
+func (s *State) NodeCount() int { return s.nodes.size() }
+
 // Replica returns a replica by its id.
 func (s *State) Replica(id string) (*fleet.Replica, bool) { return s.replicas.get(id) }
 
 // Replicas returns every replica in order of id.
 func (s *State) Replicas() iter.Seq[*fleet.Replica] { return rowsOf(s.replicas.all()) }
+
+// ReplicaCount returns how many replicas there are, without going through them.
+func (s *State) ReplicaCount() int { return s.replicas.size() }
 
 // ReplicasOf returns the replicas of a model in order of id.
 func (s *State) ReplicasOf(model string) iter.Seq[*fleet.Replica] {

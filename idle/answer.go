@@ -28,16 +28,20 @@ type View struct {
 func (l *Ledger) View(now time.Duration, id string) View {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := l.replicas[id]
-	if r == nil {
+	r, ok := l.replicas.Get(id)
+	if !ok {
 		return View{Why: whyUnheard}
 	}
+	return r.view(now, l.fresh)
+}
+
+func (r *replica) view(now, fresh time.Duration) View {
 	v := View{Mark: r.door.mark, InFlight: r.door.flight, Heard: r.door.heard}
 	v.Markable = r.door.heard && !r.door.shut && r.door.flight == 0 && r.door.ready != never
 	if used := r.used(); used != never {
 		v.Idle, v.IdleKnown = max(0, now-used), true
 	}
-	v.Quiet, v.AsOf, v.Why = r.quiet(now, l.fresh)
+	v.Quiet, v.AsOf, v.Why = r.quiet(now, fresh)
 	v.QuietKnown = v.Why == ""
 	return v
 }
@@ -88,11 +92,16 @@ func (r *replica) quiet(now, fresh time.Duration) (quiet, asOf time.Duration, wh
 	case d.asOf == never:
 		return 0, 0, whyUnstamped
 	case now-d.asOf > fresh:
-		return 0, now - d.asOf, fmt.Sprintf("its door was last heard as of %s ago; at most %s are certain",
-			(now - d.asOf).Round(time.Second), fresh)
+		return 0, now - d.asOf, TooOld(now-d.asOf, fresh)
 	case d.ready == never:
 		return 0, now - d.asOf, whyNotReady
 	default:
-		return max(0, d.asOf-max(r.used(), d.ready)), now - d.asOf, ""
+		asOf := min(d.asOf, now) // who goes through many asks of one moment, and doors may speak meanwhile
+		return max(0, asOf-max(r.used(), d.ready)), now - asOf, ""
 	}
+}
+
+// TooOld says why a door's word of that age is no proof any more.
+func TooOld(asOf, fresh time.Duration) string {
+	return fmt.Sprintf("its door was last heard as of %s ago; at most %s are certain", asOf.Round(time.Second), fresh)
 }

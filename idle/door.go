@@ -63,6 +63,7 @@ func (l *Ledger) reading(now time.Duration, rd *wire.Reading, p *problems) {
 		r.told = max(r.told, r.door.use) // the new shim does not remember what the one before it saw
 	}
 	r.door = next
+	l.replicas.Put(rd.Replica, r)
 }
 
 // precedes says whether a reading is newer than the door's known word. Shim numbers are counters on the node's disk, engine starts and

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/fleet/wire"
+	"berth/idle/recent"
 )
 
 // Tick is how often routers report and followers relay heartbeats.
@@ -28,8 +29,8 @@ type Ledger struct {
 	term   uint64
 
 	mu       sync.Mutex
-	fresh    time.Duration // oldest as_of that still counts
-	replicas map[string]*replica
+	fresh    time.Duration        // oldest as_of that still counts
+	replicas recent.Map[*replica] // the newest change is the newest word of a door
 	routers  map[string]*router
 }
 
@@ -44,10 +45,9 @@ type replica struct {
 // New gives the empty ledger of a leader's term.
 func New(leader string, term uint64) *Ledger {
 	l := &Ledger{
-		leader:   leader,
-		term:     term,
-		replicas: make(map[string]*replica),
-		routers:  make(map[string]*router),
+		leader:  leader,
+		term:    term,
+		routers: make(map[string]*router),
 	}
 	l.SetInterval(Interval(0))
 	return l
@@ -60,8 +60,11 @@ func New(leader string, term uint64) *Ledger {
 func (l *Ledger) SetInterval(h time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.fresh = 2*h + 3*Tick
+	l.fresh = Fresh(h)
 }
+
+// Fresh is the age up to which a door's word is proof, where agents send a heartbeat every h.
+func Fresh(h time.Duration) time.Duration { return 2*h + 3*Tick }
 
 // Stamp is the leader's word for "now", handed out with every answer to a heartbeat. A reading that returns it was taken
 // later.
@@ -73,7 +76,14 @@ func (l *Ledger) Stamp(now time.Duration) wire.Stamp {
 func (l *Ledger) Forget(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.replicas, id)
+	l.replicas.Delete(id)
+}
+
+// Len is how many replicas have an entry.
+func (l *Ledger) Len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.replicas.Len()
 }
 
 // Retain drops every replica that the caller does not know and gives their number. A router that was asked for all it has
@@ -81,21 +91,21 @@ func (l *Ledger) Forget(id string) {
 func (l *Ledger) Retain(exists func(id string) bool) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before := len(l.replicas)
-	for id := range l.replicas {
+	before := l.replicas.Len()
+	for id := range l.replicas.All() {
 		if !exists(id) {
-			delete(l.replicas, id)
+			l.replicas.Delete(id)
 		}
 	}
-	return before - len(l.replicas)
+	return before - l.replicas.Len()
 }
 
 // replica finds or makes the record of one.
 func (l *Ledger) replica(id string) *replica {
-	r := l.replicas[id]
-	if r == nil {
+	r, ok := l.replicas.Get(id)
+	if !ok {
 		r = &replica{told: never, door: door{use: never, ready: never, asOf: never}}
-		l.replicas[id] = r
+		l.replicas.Put(id, r)
 	}
 	return r
 }

@@ -16,6 +16,9 @@ const SilentAfter = 5 * Tick
 // of their own. A report older than that would be taken as new, which can only say "used" too late.
 const forgetRouterAfter = 24 * time.Hour
 
+// wakeAfter is how long a replica has gone unused when its use is news for whoever follows the ledger.
+const wakeAfter = 10 * time.Second
+
 // maxWaiting is the largest number of waiting requests that one router is believed to have for one model.
 const maxWaiting = 1_000_000
 
@@ -101,6 +104,9 @@ func (l *Ledger) use(now time.Duration, id string, u wire.Use, p *problems) {
 		at = now
 	}
 	r := l.replica(id)
+	if !r.door.heard || at-wakeAfter > r.used() {
+		l.replicas.Put(id, r) // its door will say so too, but in its own time
+	}
 	r.told = max(r.told, at) // over witnesses the newest use wins
 }
 
@@ -139,8 +145,7 @@ func (l *Ledger) Demand(now time.Duration) map[string]wire.Demand {
 
 // Router is what a router last reported and how long ago.
 type Router struct {
-	Last   wire.Report         // its maps belong to the ledger and are not to be changed
-	Uses   map[string]wire.Use // what it has itself seen used since its boot, by replica
+	Last   wire.Report // its maps belong to the ledger and are not to be changed
 	Unseen time.Duration
 	Silent bool
 }
@@ -153,9 +158,20 @@ func (l *Ledger) Routers(now time.Duration) []Router {
 	for _, id := range slices.Sorted(maps.Keys(l.routers)) {
 		r := l.routers[id]
 		unseen := max(0, now-r.heard)
-		list = append(list, Router{Last: r.last, Uses: r.uses.list(now, r.last, l.replicas), Unseen: unseen, Silent: unseen > SilentAfter})
+		list = append(list, Router{Last: r.last, Unseen: unseen, Silent: unseen > SilentAfter})
 	}
 	return list
+}
+
+// Uses is what a router has itself seen used since its boot, by replica.
+func (l *Ledger) Uses(now time.Duration, router string) map[string]wire.Use {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.routers[router]
+	if r == nil {
+		return nil
+	}
+	return r.uses.list(now, r.last, &l.replicas)
 }
 
 // ForgetRouter drops a router from the list. The uses that it told of stay.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"berth/fleet/wire"
+	"berth/idle/recent"
 )
 
 // uses keeps what one router has itself seen used since its boot: its reports are deltas, and a person who asks what it has served asks for all of
@@ -33,10 +34,10 @@ func (s *uses) take(now time.Duration, r wire.Report) {
 }
 
 // list gives the uses with their ages, and what was in flight in the router's last report. Replicas that the ledger has forgotten are dropped.
-func (s *uses) list(now time.Duration, last wire.Report, known map[string]*replica) map[string]wire.Use {
+func (s *uses) list(now time.Duration, last wire.Report, known *recent.Map[*replica]) map[string]wire.Use {
 	out := make(map[string]wire.Use, len(s.at))
 	for id, at := range s.at {
-		if known[id] == nil {
+		if _, ok := known.Get(id); !ok {
 			delete(s.at, id)
 			continue
 		}

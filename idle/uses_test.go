@@ -13,7 +13,7 @@ func TestRouterShowsItsWholeBoot(t *testing.T) {
 	l := idle.New("peer-1", 4)
 	shows := func(at time.Duration, want map[string]wire.Use) {
 		t.Helper()
-		got := l.Routers(at)[0].Uses
+		got := l.Uses(at, "router-1")
 		if len(got) != len(want) {
 			t.Errorf("shows %v, want %v", got, want)
 		}

@@ -24,7 +24,7 @@ type explainer struct {
 func (e *explainer) snapshot() scheduler.Snapshot {
 	s := snapshot(e.state(), fleet.TimeOf(time.Now()))
 	s.Quiet = make(map[string]scheduler.Quiet)
-	for _, v := range e.board.Observed().Idle {
+	for _, v := range e.board.Brief(0).Idle {
 		if v.QuietSeconds >= 0 {
 			s.Quiet[v.ID] = scheduler.Quiet{For: time.Duration(v.QuietSeconds * float64(time.Second)), Known: true}
 		}
@@ -92,7 +92,7 @@ func (e *explainer) ExplainModel(name string) (fleet.Refusal, error) {
 	if !ok {
 		return fleet.Refusal{}, fleet.Errorf(fleet.NotFound, "no model %s", name).WithHint("see berthctl models")
 	}
-	for _, r := range e.board.Observed().Refusals {
+	for _, r := range e.board.Brief(-1).Refusals {
 		if r.Model == name {
 			return r.Refusal, nil
 		}

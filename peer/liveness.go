@@ -60,11 +60,7 @@ func (l *liveness) propose(ctx context.Context, v verdict) {
 
 // graceOf is node_grace, but never less than six heartbeats of a fleet of this size.
 func graceOf(s *fsm.State) time.Duration {
-	nodes := 0
-	for range s.Nodes() {
-		nodes++
-	}
-	return max(s.Settings().NodeGrace.Std(), heartbeatsInGrace*idle.Interval(nodes))
+	return max(s.Settings().NodeGrace.Std(), heartbeatsInGrace*idle.Interval(s.NodeCount()))
 }
 
 // hearsQuorum says whether this leader and the voters that it hears are a quorum. A leader that is cut off from most peers knows nothing of the

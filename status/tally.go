@@ -87,16 +87,19 @@ func setOf(names []string) map[string]bool {
 // countNode says whether the node can be reached now and could not before, or the other way about.
 func (t *Tally) countNode(now Tables, name string) (turned bool) {
 	old, was := t.nodes[name]
-	n, is := now.Node(name)
+	var before, after *nodePart
 	if was {
+		before = &old
 		t.addNode(name, old, -1)
 		delete(t.nodes, name)
 	}
-	if is {
+	if n, is := now.Node(name); is {
 		part := partOfNode(n, slices.Collect(now.ReplicasOn(name)))
+		after = &part
 		t.nodes[name] = part
 		t.addNode(name, part, 1)
 	}
+	t.fabrics.replace(before, after)
 	return (was && old.state != fleet.NodeUnreachable) != t.reaches(name)
 }
 
@@ -113,9 +116,14 @@ func (t *Tally) addNode(name string, p nodePart, sign int) {
 			delete(t.classes, c.Class)
 		}
 	}
-	t.fabrics.add(p.fabric, p.whole, sign)
 	t.issues.add(name, p.issues, sign)
 }
+
+// Fabrics gives a row a fabric, as the summary shows them. They are not to be changed.
+func (t *Tally) Fabrics() []wire.FabricCounts { return t.fabrics.counts() }
+
+// FabricsVersion tells whether the fabrics are what they were: it changes when they do.
+func (t *Tally) FabricsVersion() uint64 { return t.fabrics.version }
 
 // plus adds a row to a sum of rows of its class, or takes it away.
 func plus(sum, row wire.ClassCounts, sign int) wire.ClassCounts {

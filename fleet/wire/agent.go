@@ -190,6 +190,15 @@ type Relay struct {
 	// Warnings are what this peer wants a person to see about itself, a line each.
 	Warnings []string `json:"warnings,omitempty"`
 	Backup   *Backup  `json:"backup,omitempty"` // its last good one; absent: none, or it takes none
+	// Have says what this follower has heard of what the leader observes, so that the answer holds only what is news.
+	Have Have `json:"have"`
+}
+
+// Have is how far a follower has heard a leader of a term: the versions of its rows. The zero value has heard nothing.
+type Have struct {
+	Term  uint64 `json:"term"`
+	Idle  uint64 `json:"idle"`
+	Nodes uint64 `json:"nodes"`
 }
 
 // Backup is a snapshot that a peer took by its schedule and read back whole.
@@ -210,11 +219,15 @@ type Held struct {
 type RelayAnswer struct {
 	Stamp    Stamp          `json:"stamp"`
 	Interval fleet.Duration `json:"interval"`
-	Observed *Observed      `json:"observed,omitempty"`
+	// Observed holds of Nodes and Idle only the rows that are news to this follower, and its Routers without their Uses. A row of Idle has neither
+	// Model nor GPUs, which the follower knows itself.
+	Observed *Observed `json:"observed,omitempty"`
+	// Have is what the follower has heard with this answer, to be said with its next relay. There may be more: one answer holds so many rows only.
+	Have Have `json:"have"`
 }
 
-// Observed is everything that the leader has observed and that status is computed from, whole. Followers get it with the answer to each relay
-// and show it with its age, so that any peer answers what only the leader can know.
+// Observed is everything that the leader has observed and that status is computed from. Followers hear it with the answers to their relays and
+// show it with its age, so that any peer answers what only the leader can know.
 type Observed struct {
 	Leader     string         `json:"leader"`
 	Term       uint64         `json:"term"`

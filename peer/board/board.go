@@ -26,6 +26,7 @@ type Board struct {
 	Config
 	ring    *ring
 	refused bell
+	mirror  *mirror // of the leader's rows; it has a lock of its own
 
 	mu   sync.Mutex
 	held map[string]held // by node: the newest heartbeat that the leader has not had yet
@@ -38,7 +39,7 @@ type held struct {
 	at        time.Duration
 }
 
-// word is the newest answer that a follower had from a leader.
+// word is the newest answer that a follower had from a leader. The rows of what it observes are in the mirror.
 type word struct {
 	known    bool
 	at       time.Duration
@@ -52,7 +53,7 @@ const stampFor = 5 * time.Second
 
 // New makes a board that has heard nothing.
 func New(c Config) *Board {
-	return &Board{Config: c, ring: newRing(eventsKept), held: make(map[string]held)}
+	return &Board{Config: c, ring: newRing(eventsKept), held: make(map[string]held), mirror: &mirror{state: c.State}}
 }
 
 // Heartbeat takes one from an agent and answers at once: it waits for nobody. Without a stamp of a leader of late the answer has none.
@@ -62,26 +63,26 @@ func (b *Board) Heartbeat(h wire.Heartbeat) wire.HeartbeatAnswer {
 	genuine := known && registered(node, h)
 	answer := wire.HeartbeatAnswer{
 		Cluster:  state.Cluster().ID,
-		Interval: fleet.Duration(idle.Interval(count(state.Nodes()))),
+		Interval: fleet.Duration(idle.Interval(state.NodeCount())),
 		Register: !genuine || node.Unreachable,
 		PeerHTTP: addresses(state.Servers()),
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case b.term != nil:
+	if t, _ := b.source(); t != nil {
 		if genuine {
-			b.term.hear(now, h, 0)
+			t.hear(now, h, 0) // nobody who asks this board waits for the ledger
 		}
-		stamp := b.term.Ledger.Stamp(now)
+		stamp := t.Ledger.Stamp(now)
 		answer.Stamp = &stamp
 		return answer
-	case b.word.known && now-b.word.at <= stampFor:
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.word.known && now-b.word.at <= stampFor {
 		stamp := b.word.stamp
 		answer.Stamp, answer.Interval = &stamp, b.word.interval
 	}
 	// A follower may lag behind the registration, so it keeps what any known node says; the leader looks again.
-	if old, ok := b.held[h.Node]; known && (!ok || newer(h, old.heartbeat)) {
+	if old, ok := b.held[h.Node]; known && b.term == nil && (!ok || newer(h, old.heartbeat)) {
 		b.held[h.Node] = held{h, now}
 	}
 	return answer
@@ -107,19 +108,53 @@ func (b *Board) Report(r wire.Report) (wire.ReportAnswer, error) {
 }
 
 // Observed is everything that the leader has observed: this peer's own word if it leads, otherwise the newest that the leader passed on. Of a
-// peer that never heard a leader it is empty, with AgeSeconds -1.
+// peer that never heard a leader it is empty, with AgeSeconds -1. It costs what the fleet is large; see Brief. What routers have used since their
+// start only the leader itself knows.
 func (b *Board) Observed() wire.Observed {
-	b.mu.Lock()
-	t, w := b.term, b.word
-	b.mu.Unlock()
-	switch {
-	case t != nil:
+	t, w := b.source()
+	if t != nil {
 		return t.observed(b.Clock())
-	case !w.known:
-		return wire.Observed{AgeSeconds: -1}
+	}
+	o := w.brief(b.Clock())
+	if w.known {
+		o.Idle, o.Nodes = b.mirror.rows(w.at, freshFor(w.interval), 0, true), b.mirror.heartbeats(w.at)
+	}
+	return o
+}
+
+// Brief is Observed without what grows with the fleet: no Nodes, no Uses, and of Idle only what has been quiet for at least so long; none of it
+// where that is negative, at next to no cost.
+func (b *Board) Brief(quiet time.Duration) wire.Observed {
+	t, w := b.source()
+	if t != nil {
+		now := b.Clock()
+		o := t.brief(now)
+		if quiet >= 0 {
+			o.Idle = t.quiet(now, quiet)
+		}
+		return o
+	}
+	o := w.brief(b.Clock())
+	if w.known && quiet >= 0 {
+		o.Idle = b.mirror.rows(w.at, freshFor(w.interval), quiet, false)
+	}
+	return o
+}
+
+// source is where this peer has it from: its own term, or a leader's word.
+func (b *Board) source() (*Term, word) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.term, b.word
+}
+
+// brief is the word with its age.
+func (w word) brief(now time.Duration) wire.Observed {
+	if !w.known {
+		return wire.Observed{AgeSeconds: unknown}
 	}
 	o := w.observed
-	o.AgeSeconds = (b.Clock() - w.at).Seconds()
+	o.AgeSeconds = (now - w.at).Seconds()
 	return o
 }
 
@@ -155,6 +190,7 @@ func (b *Board) Lead(term uint64) (*Term, func()) {
 		}
 	}
 	clear(b.held)
+	b.mirror.clear()
 	return t, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -171,14 +207,6 @@ func (b *Board) leading(what string) (*Term, error) {
 		return nil, fleet.Errorf(fleet.NoLeader, "%s is for the leader, and peer %s does not lead", what, b.Peer)
 	}
 	return b.term, nil
-}
-
-func count[T any](rows iter.Seq[T]) int {
-	n := 0
-	for range rows {
-		n++
-	}
-	return n
 }
 
 func addresses(servers iter.Seq[*fleet.Server]) []string {

@@ -15,9 +15,30 @@ const unknown = -1
 
 // observed writes down all that the leader has observed at one moment.
 func (t *Term) observed(now time.Duration) wire.Observed {
-	o := wire.Observed{Leader: t.peer, Term: t.term, Nodes: make(map[string]float64)}
-	o.Idle = t.idle(now)
-	o.Routers = t.routers(now)
+	o := t.brief(now)
+	for i := range o.Routers {
+		o.Routers[i].Uses = t.Ledger.Uses(now, o.Routers[i].ID)
+	}
+	for r := range t.state().Replicas() {
+		if witnessed(r) {
+			o.Idle = append(o.Idle, complete(r, idleView(r.ID, t.Ledger.View(now, r.ID))))
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o.Nodes = make(map[string]float64, t.nodes.Len())
+	for name, n := range t.nodes.All() {
+		o.Nodes[name] = max(0, now-n.at).Seconds()
+	}
+	return o
+}
+
+// brief is what the leader has observed but for what grows with the fleet: the heartbeats of nodes, the use of replicas, and what routers have used.
+func (t *Term) brief(now time.Duration) wire.Observed {
+	o := wire.Observed{
+		Leader: t.peer, Term: t.term, Interval: fleet.Duration(idle.Interval(t.state().NodeCount())), ListeningSeconds: (now - t.began).Seconds(),
+		Routers: t.routers(now),
+	}
 	o.Silent.Routers = []string{}
 	for _, r := range o.Routers {
 		if r.State == silent {
@@ -26,9 +47,6 @@ func (t *Term) observed(now time.Duration) wire.Observed {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for name, n := range t.nodes {
-		o.Nodes[name] = max(0, now-n.at).Seconds()
-	}
 	o.Discovered = t.discovered
 	o.Silent.Agents = t.silentAgents(now)
 	for _, model := range slices.Sorted(maps.Keys(t.refusals)) {
@@ -42,22 +60,49 @@ func (t *Term) observed(now time.Duration) wire.Observed {
 	return o
 }
 
-// idle is the ledger's word on every replica that has a door.
-func (t *Term) idle(now time.Duration) []wire.IdleView {
+// quiet gives the rows of the replicas that are known to have been quiet for so long.
+func (t *Term) quiet(now, atLeast time.Duration) []wire.IdleView {
 	var out []wire.IdleView
-	for r := range t.state().Replicas() {
-		if r.State == fleet.Failed || r.State == fleet.Stopped {
-			continue
+	state := t.state()
+	for _, row := range t.Ledger.Quiet(now, atLeast) {
+		if r, ok := state.Replica(row.ID); ok && witnessed(r) {
+			out = append(out, complete(r, idleView(row.ID, row.View)))
 		}
-		out = append(out, idleView(r, t.Ledger.View(now, r.ID)))
 	}
 	return out
 }
 
-func idleView(r *fleet.Replica, v idle.View) wire.IdleView {
-	row := wire.IdleView{
-		ID: r.ID, Model: r.Model, IdleSeconds: unknown, QuietSeconds: unknown, AsOfSeconds: unknown, InFlight: unknown, Why: v.Why, GPUs: gpus(r),
+// newsRows is how many rows of a kind one answer to a follower holds at most. A fleet says some thousands in a second, whatever its size; who has
+// heard nothing yet hears it all within a few ticks.
+const newsRows = 20_000
+
+// news is what the leader has observed since a follower was told last.
+func (t *Term) news(now time.Duration, have wire.Have) (wire.Observed, wire.Have) {
+	if have.Term != t.term {
+		have = wire.Have{}
 	}
+	o, upTo := t.brief(now), wire.Have{Term: t.term}
+	var rows []idle.Row
+	rows, upTo.Idle = t.Ledger.Since(now, have.Idle, newsRows)
+	for _, row := range rows {
+		o.Idle = append(o.Idle, idleView(row.ID, row.View))
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o.Nodes = make(map[string]float64)
+	nodes, last := t.nodes.Since(have.Nodes, newsRows)
+	for name, n := range nodes {
+		o.Nodes[name] = max(0, now-n.at).Seconds()
+	}
+	upTo.Nodes = last
+	return o, upTo
+}
+
+// witnessed says whether a replica can have a door that somebody hears.
+func witnessed(r *fleet.Replica) bool { return r.State != fleet.Failed && r.State != fleet.Stopped }
+
+func idleView(id string, v idle.View) wire.IdleView {
+	row := wire.IdleView{ID: id, IdleSeconds: unknown, QuietSeconds: unknown, AsOfSeconds: unknown, InFlight: unknown, Why: v.Why}
 	if v.IdleKnown {
 		row.IdleSeconds = v.Idle.Seconds()
 	}
@@ -70,13 +115,13 @@ func idleView(r *fleet.Replica, v idle.View) wire.IdleView {
 	return row
 }
 
-// gpus counts the cards of a replica, a shared one as one.
-func gpus(r *fleet.Replica) int {
-	n := 0
+// complete adds to a row what the state says of its replica. Cards are counted, a shared one as one.
+func complete(r *fleet.Replica, row wire.IdleView) wire.IdleView {
+	row.Model, row.GPUs = r.Model, 0
 	for _, s := range r.Shards {
-		n += len(s.Claims)
+		row.GPUs += len(s.Claims)
 	}
-	return n
+	return row
 }
 
 // States of a router.
@@ -90,12 +135,12 @@ func (t *Term) routers(now time.Duration) []wire.RouterView {
 	for _, r := range t.Ledger.Routers(now) {
 		v := wire.RouterView{
 			ID: r.Last.Router, Address: r.Last.Address, Admin: r.Last.Admin, Boot: r.Last.Boot, Version: r.Last.Release, State: reporting,
-			HeardSeconds: r.Unseen.Seconds(), Table: r.Last.Table, Uses: r.Uses, Demand: r.Last.Demand,
+			HeardSeconds: r.Unseen.Seconds(), Table: r.Last.Table, Demand: r.Last.Demand,
 		}
 		if r.Silent {
 			v.State = silent
 		}
-		for _, u := range r.Uses {
+		for _, u := range r.Last.Uses { // a report holds whatever is in flight
 			v.InFlight += max(0, u.InFlight)
 		}
 		out = append(out, v)

@@ -15,7 +15,7 @@ func (b *Board) Outgoing(alive map[string]uint64) wire.Relay {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.Clock()
-	r := wire.Relay{Version: wire.Version, Peer: b.Peer, Alive: alive}
+	r := wire.Relay{Version: wire.Version, Peer: b.Peer, Alive: alive, Have: b.mirror.heard()}
 	for node, h := range b.held {
 		r.Heartbeats = append(r.Heartbeats, wire.Held{HeldSeconds: (now - h.at).Seconds(), Heartbeat: h.heartbeat})
 		delete(b.held, node)
@@ -38,21 +38,33 @@ func (b *Board) Undelivered(r wire.Relay, took time.Duration) {
 }
 
 // Delivered takes the leader's answer to a relay that took so long. The leader may have given it at any moment since it was asked, so its ages count from
-// then: otherwise an answer that was long on its way would say of a replica that it was quiet until lately. An answer of an older term than the newest known is dropped: its stamps prove nothing any more.
+// then: otherwise an answer that was long on its way would say of a replica that it was quiet until lately. An answer of an older term than the newest
+// known is dropped: its stamps prove nothing any more.
 func (b *Board) Delivered(a wire.RelayAnswer, took time.Duration) {
+	at := b.Clock() - took
+	if taken, others := b.hearLeader(a, at); taken && a.Observed != nil {
+		b.mirror.take(at, a)
+		if others {
+			b.refused.ring()
+		}
+	}
+}
+
+// hearLeader takes a leader's word, but for its rows, unless it is of an older term; and says whether other models are refused than before.
+func (b *Board) hearLeader(a wire.RelayAnswer, at time.Duration) (taken, others bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.word.known && a.Stamp.Term < b.word.stamp.Term {
-		return
+		return false, false
 	}
-	w := word{known: true, at: b.Clock() - took, stamp: a.Stamp, interval: a.Interval, observed: b.word.observed}
+	w := word{known: true, at: at, stamp: a.Stamp, interval: a.Interval, observed: b.word.observed}
 	if a.Observed != nil {
 		w.observed = *a.Observed
+		w.observed.Idle, w.observed.Nodes = nil, nil // the mirror's
 	}
-	if !slices.Equal(refusedModels(w.observed.Refusals), refusedModels(b.word.observed.Refusals)) {
-		defer b.refused.ring()
-	}
+	others = !slices.Equal(refusedModels(w.observed.Refusals), refusedModels(b.word.observed.Refusals))
 	b.word = w
+	return true, others
 }
 
 // Relay takes what a follower held. Only the leader can; elsewhere the error is fleet.NoLeader.
@@ -69,11 +81,12 @@ func (b *Board) Relay(r wire.Relay) (wire.RelayAnswer, error) {
 		}
 	}
 	t.hearPeer(now, r)
-	observed := t.observed(now)
+	observed, have := t.news(now, r.Have)
 	return wire.RelayAnswer{
 		Stamp:    t.Ledger.Stamp(now),
-		Interval: fleet.Duration(idle.Interval(count(state.Nodes()))),
+		Interval: fleet.Duration(idle.Interval(state.NodeCount())),
 		Observed: &observed,
+		Have:     have,
 	}, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"berth/fleet/wire"
 	"berth/fsm"
 	"berth/idle"
+	"berth/idle/recent"
 )
 
 // Term is what the leader of one term has observed. Its duties read it, and it begins empty: nothing that another leader heard counts.
@@ -29,18 +30,25 @@ type Term struct {
 	refused *bell
 
 	mu         sync.Mutex
-	nodes      map[string]heardNode // by name
-	peers      map[string]heardPeer // by id; followers only
-	own        heardPeer            // this peer's word about itself
-	refusals   map[string]refusal   // by model
+	nodes      recent.Map[heardNode] // by name
+	peers      map[string]heardPeer  // by id; followers only
+	own        heardPeer             // this peer's word about itself
+	refusals   map[string]refusal    // by model
 	discovered []wire.NodeView
 	attention  map[string][]string // by duty
+	silent     silence
 }
 
 // heardNode is the newest heartbeat of a node's registered instance.
 type heardNode struct {
 	instance, seq uint64
 	at            time.Duration // when a peer had it
+}
+
+// silence is who was silent at a look. It goes through all nodes, so it is good for half a tick.
+type silence struct {
+	at     time.Duration
+	agents []string
 }
 
 // heardPeer is the newest word of a follower.
@@ -58,7 +66,7 @@ type refusal struct {
 func newTerm(b *Board, term uint64) *Term {
 	return &Term{
 		Ledger: idle.New(b.Peer, term), peer: b.Peer, state: b.State, log: b.Log, term: term, began: b.Clock(), wake: make(chan struct{}, 1), refused: &b.refused,
-		nodes: make(map[string]heardNode), peers: make(map[string]heardPeer), refusals: make(map[string]refusal),
+		peers: make(map[string]heardPeer), refusals: make(map[string]refusal),
 		attention: make(map[string][]string),
 	}
 }
@@ -75,7 +83,7 @@ func (t *Term) hear(now time.Duration, h wire.Heartbeat, heldFor time.Duration) 
 	t.logProblems(t.Ledger.Heartbeat(now, h))
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	old, ok := t.nodes[h.Node]
+	old, ok := t.nodes.Get(h.Node)
 	at := now - heldFor
 	if ok && old.instance == h.Instance {
 		if h.Seq <= old.seq {
@@ -83,7 +91,7 @@ func (t *Term) hear(now time.Duration, h wire.Heartbeat, heldFor time.Duration) 
 		}
 		at = max(at, old.at)
 	}
-	t.nodes[h.Node] = heardNode{instance: h.Instance, seq: h.Seq, at: at}
+	t.nodes.Put(h.Node, heardNode{instance: h.Instance, seq: h.Seq, at: at})
 }
 
 func (t *Term) hearPeer(now time.Duration, r wire.Relay) {
@@ -207,16 +215,21 @@ func (t *Term) SetAttention(duty string, lines ...string) {
 // Tidy sets H for so many nodes and forgets what is no longer in the state.
 func (t *Term) Tidy() {
 	state := t.state()
-	t.Ledger.SetInterval(idle.Interval(count(state.Nodes())))
-	t.Ledger.Retain(func(id string) bool {
-		_, ok := state.Replica(id)
-		return ok
-	})
+	t.Ledger.SetInterval(idle.Interval(state.NodeCount()))
+	// Where no more rows are held than there are, looking for those that are gone would cost more each second than it could free.
+	if t.Ledger.Len() > state.ReplicaCount() {
+		t.Ledger.Retain(func(id string) bool {
+			_, ok := state.Replica(id)
+			return ok
+		})
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for name := range t.nodes {
-		if _, ok := state.Node(name); !ok {
-			delete(t.nodes, name)
+	if t.nodes.Len() > state.NodeCount() {
+		for name := range t.nodes.All() {
+			if _, ok := state.Node(name); !ok {
+				t.nodes.Delete(name)
+			}
 		}
 	}
 	for id := range t.peers {

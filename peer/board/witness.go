@@ -1,6 +1,7 @@
 package board
 
 import (
+	"slices"
 	"time"
 
 	"berth/idle"
@@ -29,7 +30,7 @@ const peerHeardFor = 3 * idle.Tick
 func (t *Term) Witnesses(now time.Duration, own map[string]uint64) Witnesses {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	w := Witnesses{Peers: make(map[string]bool), Heard: make(map[string]Heard, len(t.nodes)), Alive: make(map[string]uint64, len(own))}
+	w := Witnesses{Peers: make(map[string]bool), Heard: make(map[string]Heard, t.nodes.Len()), Alive: make(map[string]uint64, len(own))}
 	see := func(alive map[string]uint64) {
 		for node, instance := range alive {
 			w.Alive[node] = max(w.Alive[node], instance)
@@ -42,7 +43,7 @@ func (t *Term) Witnesses(now time.Duration, own map[string]uint64) Witnesses {
 			see(p.alive)
 		}
 	}
-	for name, n := range t.nodes {
+	for name, n := range t.nodes.All() {
 		w.Heard[name] = Heard{n.instance, n.at}
 	}
 	return w
@@ -59,17 +60,21 @@ func (t *Term) PeerHeard(now time.Duration, id string) (time.Duration, bool) {
 // silentAgents lists the nodes that have not been heard for longer than agents are told to be silent. One that was never heard in this term
 // counts from its beginning: a new leader does not call everybody silent. The caller holds the lock.
 func (t *Term) silentAgents(now time.Duration) []string {
+	if t.silent.agents != nil && now-t.silent.at < idle.Tick/2 {
+		return slices.Clone(t.silent.agents)
+	}
 	state := t.state()
-	limit := max(stampFor, 3*idle.Interval(count(state.Nodes())))
+	limit := max(stampFor, 3*idle.Interval(state.NodeCount()))
 	silent := []string{}
 	for n := range state.Nodes() {
 		last := t.began
-		if h, ok := t.nodes[n.Name]; ok && h.instance == n.Instance {
+		if h, ok := t.nodes.Get(n.Name); ok && h.instance == n.Instance {
 			last = h.at
 		}
 		if now-last > limit {
 			silent = append(silent, n.Name)
 		}
 	}
-	return silent
+	t.silent = silence{now, silent}
+	return slices.Clone(silent)
 }
