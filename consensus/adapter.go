@@ -20,6 +20,7 @@ type adapter struct {
 	machine *fsm.Machine
 	fatal   func(error)
 	member  func(raft.Configuration) // told of each committed configuration
+	taken   func() error             // told when a snapshot was taken up; nil: nobody is
 
 	proposals proposals // made by this peer
 
@@ -107,6 +108,11 @@ func (a *adapter) Restore(r io.ReadCloser) error {
 	if err := a.machine.Restore(r); err != nil {
 		a.fatal(fmt.Errorf("cannot take a snapshot: %w", err))
 		return err
+	}
+	if a.taken != nil {
+		if err := a.taken(); err != nil {
+			return err
+		}
 	}
 	a.restored.Store(true)
 	a.notify()

@@ -21,6 +21,9 @@ type follower struct {
 	asked    time.Time // when the newest answered message was sent
 	match    uint64    // its log agrees with ours up to here
 	installs []time.Time
+	// replicated is when it answered anything but a heartbeat; at first, when it was first noted.
+	replicated time.Time
+	installing time.Time // when a part of a snapshot that is under way was sent to it; zero: none is
 }
 
 // installWindow is how far back installs are counted.
@@ -32,7 +35,7 @@ func (l *ledger) at(id raft.ServerID, term uint64) *follower {
 	}
 	f := l.peers[id]
 	if f == nil {
-		f = new(follower)
+		f = &follower{replicated: time.Now()}
 		l.peers[id] = f
 	}
 	return f
@@ -48,6 +51,9 @@ func (l *ledger) answered(id raft.ServerID, req *raft.AppendEntriesRequest, ok b
 	f := l.at(id, req.Term)
 	if sent.After(f.asked) {
 		f.asked = sent
+	}
+	if req.PrevLogEntry > 0 || len(req.Entries) > 0 || req.LeaderCommitIndex > 0 {
+		f.replicated = time.Now()
 	}
 	if ok { // a heartbeat names no entry and proves nothing about the log
 		f.match = max(f.match, req.PrevLogEntry+uint64(len(req.Entries)))
@@ -70,7 +76,9 @@ func (l *ledger) progress(id raft.ServerID, term uint64) follower {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if f := l.peers[id]; f != nil && l.term == term {
-		return follower{f.asked, f.match, slices.Clone(f.installs)}
+		out := *f
+		out.installs = slices.Clone(f.installs)
+		return out
 	}
 	return follower{}
 }

@@ -21,6 +21,8 @@ type Server struct {
 	Heard time.Duration
 	// Installs counts the snapshots sent to it in the last 5 minutes; more than 3 means that it does not keep up.
 	Installs int
+	// Silent is for how long it has answered heartbeats and nothing else; 0: it is not silent.
+	Silent time.Duration
 }
 
 // Servers lists the newest configuration, committed or not, in its own order.
@@ -35,7 +37,7 @@ func (n *Node) Servers() []Server {
 			v.Match, v.Heard = n.raft.LastIndex(), 0
 		case leading:
 			f := n.ledger.progress(s.ID, term)
-			v.Match, v.Installs = f.match, len(f.installs)
+			v.Match, v.Installs, v.Silent = f.match, len(f.installs), f.silent(time.Now())
 			if !f.asked.IsZero() {
 				v.Heard = time.Since(f.asked)
 			}

@@ -18,6 +18,7 @@ type Node struct {
 	me      *identity
 	files   *files
 	ballast *ballast
+	opened  *snapshots
 	store   *guardedStore
 	port    *port
 	logs    raft.LogStore // store, behind raft's cache
@@ -73,7 +74,8 @@ func (n *Node) open() (err error) {
 	}
 	n.ballast = newBallast(n.cfg)
 	n.store = &guardedStore{backing: n.files.store, log: n.cfg.Log, before: n.cfg.BeforeWrite, fatal: n.fatal, full: n.ballast.drop}
-	n.adapter = &adapter{machine: n.cfg.Machine, fatal: n.fatal, member: func(c raft.Configuration) { n.inForce.Store(&c) }}
+	n.opened = &snapshots{SnapshotStore: n.files.snapshots}
+	n.adapter = &adapter{machine: n.cfg.Machine, fatal: n.fatal, taken: n.taken, member: func(c raft.Configuration) { n.inForce.Store(&c) }}
 	if err := n.settleIdentity(); err != nil {
 		return err
 	}
@@ -108,13 +110,16 @@ func (n *Node) startRaft() error {
 	if !n.spawn(func() { n.leadership.drain(notify, n.ended) }) {
 		return raft.ErrRaftShutdown
 	}
+	if err := n.contradictedAtStart(); err != nil {
+		return err
+	}
 	cache, err := raft.NewLogCache(logCacheEntries, n.store)
 	if err != nil {
 		return err
 	}
 	n.logs = cache
 	n.trans = newTransport(n.port, n.ledger, n.cfg)
-	n.raft, err = raft.NewRaft(n.cfg.raftConfig(notify), n.adapter, cache, n.store, n.files.snapshots, n.trans)
+	n.raft, err = raft.NewRaft(n.cfg.raftConfig(notify), n.adapter, cache, n.store, n.opened, n.trans)
 	if err != nil {
 		return errors.Join(fmt.Errorf("start raft: %w", err), n.trans.Close())
 	}

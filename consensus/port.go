@@ -223,6 +223,11 @@ func (p *port) dial(ctx context.Context, kind byte, to Candidate) (net.Conn, wel
 	if c == nil {
 		return nil, welcome{}, net.ErrClosed
 	}
+	if kind == kindRaft {
+		p.mu.Lock()
+		c.to = to.ID
+		p.mu.Unlock()
+	}
 	defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })()
 	me := p.me.get()
 	w, err := greet(c, kind, hello{Cluster: me.Cluster, From: me.ID, To: to.ID, Instance: p.me.instance})
@@ -238,7 +243,7 @@ func (p *port) dial(ctx context.Context, kind byte, to Candidate) (net.Conn, wel
 
 // keep takes a connection into the set that Close cuts, or closes it when that has happened.
 func (p *port) keep(conn net.Conn) *portConn {
-	c := &portConn{conn, p}
+	c := &portConn{Conn: conn, port: p}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.conns == nil {
@@ -249,9 +254,21 @@ func (p *port) keep(conn net.Conn) *portConn {
 	return c
 }
 
+// cut closes every connection on which raft speaks to a peer. It will dial anew.
+func (p *port) cut(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		if c.to == id {
+			_ = c.Conn.Close() // its user closes it again, and takes it out
+		}
+	}
+}
+
 type portConn struct {
 	net.Conn
 	port *port
+	to   string // whom raft calls on it; empty for others
 }
 
 func (c *portConn) Close() error {

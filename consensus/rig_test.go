@@ -72,7 +72,7 @@ func (r *rig) config(id string) Config {
 func (r *rig) start(id string, expect int) *peer {
 	r.t.Helper()
 	c := r.config(id)
-	p := &peer{host: c.Network.(*memnet.Host), machine: c.Machine, log: new(lines)}
+	p := &peer{host: r.net.Host(id), machine: c.Machine, log: new(lines)}
 	c.Log = slog.New(slog.NewTextHandler(p.log, nil)).With("peer", id)
 	c.Fatal = func(err error) {
 		p.mu.Lock()
@@ -109,6 +109,9 @@ func (p *peer) duties(ctx context.Context, term uint64) error {
 	p.terms = append(p.terms, term)
 	p.mu.Unlock()
 	_, _ = p.Propose(ctx, fsm.Meta{}, fsm.ClusterCreate{ID: p.Cluster()})
+	var silent sync.WaitGroup
+	silent.Go(func() { _ = p.MendSilent(ctx) })
+	defer silent.Wait()
 	return p.PromoteWhenReady(ctx, nil)
 }
 

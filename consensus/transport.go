@@ -45,7 +45,9 @@ func (t *transport) RequestPreVote(id raft.ServerID, addr raft.ServerAddress, re
 
 func (t *transport) InstallSnapshot(id raft.ServerID, addr raft.ServerAddress, req *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
 	t.ledger.installing(id, req.Term)
-	return t.NetworkTransport.InstallSnapshot(id, target(id, addr), req, resp, data)
+	defer t.ledger.replicating(id, req.Term, true)
+	note := func() { t.ledger.replicating(id, req.Term, false) }
+	return t.NetworkTransport.InstallSnapshot(id, target(id, addr), req, resp, outgoing{data, note})
 }
 
 func (t *transport) TimeoutNow(id raft.ServerID, addr raft.ServerAddress, req *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {

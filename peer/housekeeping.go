@@ -51,6 +51,8 @@ func (h *housekeeping) peers() []string {
 			out = append(out, fmt.Sprintf("peer %s has not answered this leader yet", s.ID))
 		case s.Heard > peerSilentAfter:
 			out = append(out, fmt.Sprintf("peer %s has not answered for %s", s.ID, s.Heard.Round(time.Second)))
+		case s.Silent > 0:
+			out = append(out, fmt.Sprintf("peer %s answers heartbeats and has learned nothing for %s", s.ID, s.Silent.Round(time.Second)))
 		case s.Installs > tooManyInstalls:
 			out = append(out, fmt.Sprintf("peer %s was sent %d snapshots in five minutes and does not catch up", s.ID, s.Installs))
 		}

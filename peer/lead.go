@@ -44,6 +44,7 @@ func (l *leader) lead(ctx context.Context, number uint64) error {
 	g.Add("drains", (&drains{log: l.log, writer: l.core}).run)
 	g.Add("gangs", (&gangs{log: l.log, writer: l.core}).run)
 	g.Add("promotion", l.promotion)
+	g.Add("silent peers", l.core.node.MendSilent)
 	g.Add("levels", (&levels{log: l.log, writer: l.core, servers: l.core.node.Servers}).run)
 	g.Add("dead peers", (&retirement{log: l.log, core: l.core, since: time.Now()}).run)
 	g.Add("housekeeping", (&housekeeping{term: term, core: l.core, roster: l.roster, care: l.care, clock: l.clock, since: time.Now()}).run)

@@ -33,8 +33,13 @@ type user struct {
 	own  []string // models that it created and has not deleted
 }
 
+// users is how many of them there can be, the operator and the one that asks whether all is well included.
+const users = 10
+
+func userName(i int) string { return fmt.Sprintf("client-%d", i+1) }
+
 func (w *world) user(i int) *user {
-	name := fmt.Sprintf("client-%d", i+1)
+	name := userName(i)
 	transport := listen.Transport(w.net.Host(name, fmt.Sprintf("192.0.2.%d", 100+i)))
 	transport.DisableKeepAlives = true
 	return &user{w: w, name: name, dice: rand.New(rand.NewPCG(w.seed, uint64(100+i))), http: &http.Client{Transport: transport}}

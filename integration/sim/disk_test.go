@@ -37,8 +37,9 @@ func (d *disk) misbehaved() bool {
 // diskLife is the disk as one process sees it: after that process's end its writes do not land any more.
 type diskLife struct {
 	*disk
-	once  sync.Once
-	ended chan struct{}
+	once   sync.Once
+	ended  chan struct{}
+	frozen bool // with the whole process; under the disk's lock
 }
 
 func (d *disk) renew() *diskLife {
@@ -48,15 +49,24 @@ func (d *disk) renew() *diskLife {
 	return &diskLife{disk: d, ended: make(chan struct{})}
 }
 
+// freeze holds every write of this process until it goes on. It is no fault of the disk.
+func (l *diskLife) freeze(on bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.frozen = on
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
 func (l *diskLife) end() { l.once.Do(func() { close(l.ended) }) }
 
 func (l *diskLife) write() error {
 	for {
 		l.mu.Lock()
-		slow, fail, hung, changed := l.slow, l.fail, l.hung, l.changed
+		slow, fail, hung, changed := l.slow, l.fail, l.hung || l.frozen, l.changed
 		l.mu.Unlock()
 		switch {
-		case fail != nil:
+		case fail != nil && !hung:
 			return fail
 		case !hung:
 			if slow > 0 {

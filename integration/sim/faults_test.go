@@ -26,6 +26,7 @@ func usual() []fault {
 		{"cut one way", 8, cutOneWay, false},
 		{"silence", 8, silence, false},
 		{"pause", 6, pauseOne, false},
+		{"freeze", 6, freezeOne, false},
 		{"heal the network", 14, healNetwork, true},
 		{"lose packets", 3, losePackets, false},
 		{"latency", 3, latency, false},
@@ -166,14 +167,48 @@ func pauseOne(w *world, ctx context.Context) string {
 	}
 	for _, other := range w.peers {
 		if other != s {
-			w.net.Stall(s.ip, other.ip)
-			w.net.Stall(other.ip, s.ip)
+			w.stall(s, other.ip)
 		}
 	}
 	d := time.Duration(1+w.dice.IntN(15)) * time.Second
 	w.wg.Go(func() {
 		pause(ctx, d)
 		w.net.Heal(s.ip)
+	})
+	return fmt.Sprintf("%s for %v", s.name, d)
+}
+
+func (w *world) stall(s *server, other string) {
+	w.net.Stall(s.ip, other)
+	w.net.Stall(other, s.ip)
+}
+
+// freezeOne is the pause of a whole process, as far as others can tell: nobody, clients and nodes included, hears of it, it hears nobody, and nothing
+// that it writes lands until it goes on. Its own timers run on, which no process in a bubble can be kept from; so it ends before the watchdog of
+// the disk would, which in a process that is really paused stands still.
+func freezeOne(w *world, ctx context.Context) string {
+	s := w.any()
+	if s == nil || s.disk.misbehaved() || s.disk.slowed() {
+		return ""
+	}
+	for _, other := range w.peers {
+		if other != s {
+			w.stall(s, other.ip)
+		}
+	}
+	for _, n := range w.farm {
+		w.stall(s, n.name)
+	}
+	for i := range users {
+		w.stall(s, userName(i))
+	}
+	d := time.Duration(300+w.dice.IntN(4200)) * time.Millisecond
+	life := s.life
+	life.freeze(true)
+	w.wg.Go(func() {
+		pause(ctx, d)
+		w.net.Heal(s.ip)
+		life.freeze(false)
 	})
 	return fmt.Sprintf("%s for %v", s.name, d)
 }

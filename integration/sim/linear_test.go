@@ -29,7 +29,6 @@ func TestLinearizable(t *testing.T) {
 		"done without an answer":             {true, []op{w("a", 1, never), r("0", 2, 3), r("a", 4, 5)}},
 		"done without an answer, and undone": {false, []op{w("a", 1, never), r("a", 2, 3), r("0", 4, 5)}},
 		"late after another":                 {true, []op{w("a", 1, never), w("b", 2, 3), r("b", 4, 5), r("a", 6, 7)}},
-		"written twice":                      {false, []op{w("a", 1, 2), w("a", 3, 4)}},
 	} {
 		if err := linearizable("0", c.ops); (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)

@@ -37,6 +37,7 @@ type shard struct {
 	order   wire.Order
 	ready   time.Time // zero: not yet
 	reading uint64
+	shim    uint64 // a new one for each start after a stop
 	stopped bool
 }
 
@@ -103,7 +104,7 @@ func (n *node) register(ctx context.Context) {
 			}
 			reg.Running = append(reg.Running, wire.Running{
 				Replica: s.order.Replica, Model: s.order.Model, Generation: s.order.Generation, RunHash: s.order.RunHash, Order: s.order.ID,
-				Start: s.order.Start, Ready: !s.ready.IsZero(), Shim: 1, Door: n.door(), Claims: s.order.Claims,
+				Start: s.order.Start, Ready: !s.ready.IsZero(), Shim: s.shim, Door: n.door(), Claims: s.order.Claims,
 			})
 		}
 	})
@@ -123,7 +124,7 @@ func (n *node) heartbeat() (h wire.Heartbeat) {
 			}
 			s.reading++
 			age := time.Since(s.ready).Seconds()
-			h.Readings = append(h.Readings, wire.Reading{Replica: id, Shim: 1, Engine: 1, Number: s.reading, ReadyAge: &age, Stamp: n.stamp})
+			h.Readings = append(h.Readings, wire.Reading{Replica: id, Shim: s.shim, Engine: 1, Number: s.reading, ReadyAge: &age, Stamp: n.stamp})
 		}
 	})
 	return h
@@ -156,9 +157,9 @@ func (n *node) obey(ctx context.Context, o wire.Order) {
 		if isNew = s == nil || s.order.ID.Before(o.ID); !isNew {
 			return
 		}
-		if s == nil && o.Action == wire.ActionRun {
+		if o.Action == wire.ActionRun && (s == nil || s.stopped) { // after a restore what was stopped may be wanted again
 			conflict = n.holder(o.Claims)
-			n.shards[o.Replica] = &shard{order: o}
+			n.shards[o.Replica] = &shard{order: o, shim: n.shim(s)}
 		} else if s != nil {
 			s.order = o
 		}
@@ -172,6 +173,14 @@ func (n *node) obey(ctx context.Context, o wire.Order) {
 	default:
 		n.stop(ctx, o)
 	}
+}
+
+// shim numbers the shim of a start.
+func (n *node) shim(before *shard) uint64 {
+	if before == nil {
+		return 1
+	}
+	return before.shim + 1
 }
 
 // holder names a replica that still holds one of the cards.
@@ -189,30 +198,35 @@ func (n *node) holder(claims []fleet.Claim) string {
 }
 
 func (n *node) run(ctx context.Context, o wire.Order) {
-	n.say(ctx, o, wire.Transition{To: wire.BecameStarting, Shim: 1, Door: n.door()})
+	n.say(ctx, o, wire.Transition{To: wire.BecameStarting, Door: n.door()})
 	pause(ctx, time.Second)
 	n.do(func() {
 		if s := n.shards[o.Replica]; s.ready.IsZero() {
 			s.ready = time.Now()
 		}
 	})
-	n.say(ctx, o, wire.Transition{To: wire.BecameReady, Shim: 1})
+	n.say(ctx, o, wire.Transition{To: wire.BecameReady})
 	n.w.tally.add("replicas started", 1)
 }
 
 func (n *node) stop(ctx context.Context, o wire.Order) {
-	n.say(ctx, o, wire.Transition{To: wire.BecameShut, Shim: 1})
+	n.say(ctx, o, wire.Transition{To: wire.BecameShut})
 	n.do(func() { // the engine has ended, and the cards are empty, before anybody is told
 		if s := n.shards[o.Replica]; s != nil {
 			s.stopped = true
 		}
 	})
-	n.say(ctx, o, wire.Transition{To: wire.BecameStopped, Shim: 1, Released: true})
+	n.say(ctx, o, wire.Transition{To: wire.BecameStopped, Released: true})
 }
 
 // say reports one step until somebody takes it.
 func (n *node) say(ctx context.Context, o wire.Order, t wire.Transition) {
 	t.Replica, t.Rank, t.Order, t.Start = o.Replica, o.Rank, o.ID, o.Start
+	n.do(func() {
+		if t.Shim = 1; n.shards[o.Replica] != nil {
+			t.Shim = n.shards[o.Replica].shim
+		}
+	})
 	for ctx.Err() == nil {
 		var instance uint64
 		n.do(func() { instance = n.instance })

@@ -33,12 +33,12 @@ var small = consensus.Timings{SnapshotThreshold: 50, SnapshotInterval: 2 * time.
 // plans are the scenarios. Peers have raft's default timers in all of them.
 func plans() []plan {
 	return []plan{
-		{title: "safety-3", peers: 3, nodes: 3, length: 2 * time.Minute, every: time.Second, faults: usual()},
-		{title: "liveness-3", peers: 3, nodes: 3, length: time.Minute, every: 1500 * time.Millisecond, faults: usual(), heals: true},
-		{title: "safety-5-members", peers: 5, nodes: 2, length: 2 * time.Minute, every: time.Second, faults: membership()},
-		{title: "liveness-5-members", peers: 5, nodes: 2, length: time.Minute, every: 2 * time.Second, faults: membership(), heals: true},
-		{title: "liveness-3-snapshots", peers: 3, nodes: 2, length: time.Minute, every: 1500 * time.Millisecond, faults: usual(), heals: true, timings: small},
-		{title: "liveness-3-restores", peers: 3, nodes: 2, length: time.Minute, every: 2 * time.Second, faults: restores(), heals: true},
+		{title: "safety-3", peers: 3, nodes: 3, length: 2 * time.Minute, every: 600 * time.Millisecond, faults: usual()},
+		{title: "liveness-3", peers: 3, nodes: 3, length: time.Minute, every: 900 * time.Millisecond, faults: usual(), heals: true},
+		{title: "safety-5-members", peers: 5, nodes: 2, length: 2 * time.Minute, every: 700 * time.Millisecond, faults: membership()},
+		{title: "liveness-5-members", peers: 5, nodes: 2, length: time.Minute, every: 1200 * time.Millisecond, faults: membership(), heals: true},
+		{title: "liveness-3-snapshots", peers: 3, nodes: 2, length: time.Minute, every: 900 * time.Millisecond, faults: usual(), heals: true, timings: small},
+		{title: "liveness-3-restores", peers: 3, nodes: 2, length: time.Minute, every: 1200 * time.Millisecond, faults: restores(), heals: true},
 	}
 }
 

@@ -143,6 +143,9 @@ func (w *world) live(ctx context.Context, s *server, p *peer.Peer) {
 		case errors.Is(err, consensus.ErrRemoved):
 			s.gone = true
 			w.story.say(s.name, "ends, removed")
+		case errors.Is(err, consensus.ErrContradicted):
+			w.tally.add("logs dropped", 1)
+			w.story.say(s.name, "ends, to start without its log: %v", err)
 		case err != nil && !s.doomed && !s.disk.misbehaved():
 			w.story.wrong("%s ended by itself: %v", s.name, err)
 		default:
