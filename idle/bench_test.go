@@ -1,6 +1,7 @@
 package idle_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"runtime"
 	"testing"
@@ -64,6 +65,51 @@ func merge(l *idle.Ledger, now time.Duration, reports []wire.Report, beats []wir
 		}
 		l.Heartbeat(now, beats[i])
 	}
+}
+
+// BenchmarkTickFromTheWire is BenchmarkTick with the reading of the JSON that the messages come in.
+func BenchmarkTickFromTheWire(b *testing.B) {
+	l := idle.New("peer-1", 1)
+	var reports, beats [][]byte
+	for _, r := range benchReports() {
+		reports = append(reports, encode(b, r))
+	}
+	for _, h := range benchHeartbeats(l) {
+		beats = append(beats, encode(b, h))
+	}
+	now, tick := start, uint64(0)
+	b.ReportAllocs()
+	for b.Loop() {
+		now += time.Second
+		tick++
+		for _, data := range reports {
+			r := decode[wire.Report](b, data)
+			r.Seq = tick
+			l.Report(now, r)
+		}
+		for _, data := range beats {
+			h := decode[wire.Heartbeat](b, data)
+			for i := range h.Readings {
+				h.Readings[i].Number = tick
+			}
+			l.Heartbeat(now, h)
+		}
+	}
+}
+
+func encode(b *testing.B, v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return data
+}
+
+func decode[T any](b *testing.B, data []byte) (v T) {
+	if err := json.Unmarshal(data, &v); err != nil {
+		b.Fatal(err)
+	}
+	return v
 }
 
 func BenchmarkReports(b *testing.B) {
