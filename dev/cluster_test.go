@@ -49,7 +49,7 @@ func inBubble(t *testing.T, change func(*Config), test func(*bubble)) {
 		hosts := map[string]*memnet.Host{}
 		cfg := Small(dir, log)
 		start := time.Now()
-		cfg.Clock = func() time.Duration { return time.Since(start) }
+		cfg.Clock = func(string) func() time.Duration { return func() time.Duration { return time.Since(start) } }
 		cfg.Network = func(machine, ip string) listen.Network {
 			if hosts[machine] == nil {
 				hosts[machine] = b.net.Host(machine, ip)

@@ -33,8 +33,9 @@ type Config struct {
 	// Engine is told of each start of a simulated engine, before it runs: of which replica, on which machine. May be nil.
 	Engine  func(machine, replica string, e *sim.Engine)
 	Timings consensus.Timings
-	Clock   func() time.Duration // nil: each role's own
-	Log     *slog.Logger
+	// Clock gives the clock of a machine: time since some start, which goes on while the machine is suspended. nil: each role's own.
+	Clock func(machine string) func() time.Duration
+	Log   *slog.Logger
 }
 
 // Small is the cluster of `berth dev`: three peers, four nodes with eight simulated H100s on two fabrics, two routers.

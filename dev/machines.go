@@ -47,7 +47,7 @@ func (c *Cluster) peer(i int) (func(context.Context) error, error) {
 	name, p := machine("peer", i), c.ports[i]
 	role, err := peer.New(peer.Config{
 		Name: name, InMemory: true, HTTP: peer.Endpoint{Bind: p.http}, Raft: peer.Endpoint{Bind: p.raft}, Gossip: peer.Endpoint{Bind: p.gossip},
-		Join: c.seeds(), BootstrapExpect: c.cfg.Peers, Policy: c.policy, Network: c.cfg.network(name), Timings: c.cfg.Timings, Clock: c.cfg.Clock,
+		Join: c.seeds(), BootstrapExpect: c.cfg.Peers, Policy: c.policy, Network: c.cfg.network(name), Timings: c.cfg.Timings, Clock: c.clock(name),
 		Log: c.log(name), Version: release.Version,
 	})
 	if err != nil {
@@ -60,7 +60,7 @@ func (c *Cluster) node(ctx context.Context, i int) error {
 	name := machine("node", i)
 	network := c.cfg.network(name)
 	shims := inproc.NewNode(ctx, inproc.Config{
-		Network: network, Policy: c.policy, Clock: c.clock(), Engines: c.engines(name, network), Logger: c.log(name),
+		Network: network, Policy: c.policy, Clock: c.clock(name), Engines: c.engines(name, network), Logger: c.log(name),
 		CardsEmpty: func(context.Context, []fleet.Claim) (bool, error) { return true, nil },
 	})
 	defer shims.Close()
@@ -121,9 +121,9 @@ func (c *Cluster) enginePorts(i int) agent.PortRange {
 	return agent.PortRange{First: 21000 + 200*i, Last: 21199 + 200*i}
 }
 
-func (c *Cluster) clock() func() time.Duration {
+func (c *Cluster) clock(machine string) func() time.Duration {
 	if c.cfg.Clock != nil {
-		return c.cfg.Clock
+		return c.cfg.Clock(machine)
 	}
 	return peer.BootClock
 }
@@ -132,7 +132,7 @@ func (c *Cluster) runRouter(ctx context.Context, i int) error {
 	name, p := machine("router", i), c.router[i]
 	cfg := router.Config{
 		Name: name, DataDir: c.cfg.dir(name), Bind: p.clients, Ops: p.ops, Network: c.cfg.network(name), Policy: c.policy, Logger: c.log(name),
-		Clock: c.cfg.Clock, Drain: 5 * time.Second,
+		Clock: c.clock(name), Drain: 5 * time.Second,
 	}
 	return roles.RunRouter(ctx, cfg, roles.Join{Seeds: c.seeds(), Bind: net.JoinHostPort(c.cfg.host(name), "0")})
 }

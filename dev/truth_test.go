@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -43,8 +44,8 @@ func TestAWholeClusterNeverClaimsMoreQuietThanTrue(t *testing.T) {
 }
 
 func schedule(t *testing.T, seed uint64) {
-	s := &truth{rng: rand.New(rand.NewPCG(seed, 3)), engines: map[string][]start{}, alive: map[string]bool{}, busy: map[string]bool{}}
-	inBubble(t, func(c *Config) { c.Nodes = 3; c.Engine = s.started }, func(b *bubble) {
+	s := &truth{rng: rand.New(rand.NewPCG(seed, 3)), engines: map[string][]start{}, alive: map[string]bool{}, busy: map[string]bool{}, faults: map[string]int{}}
+	inBubble(t, func(c *Config) { c.Nodes = 3; c.Engine = s.started; c.Clock = drifting(s.rng.Uint64()) }, func(b *bubble) {
 		s.bubble = b
 		b.nodes(3)
 		for i := range 4 {
@@ -60,9 +61,29 @@ func schedule(t *testing.T, seed uint64) {
 		b.net.HealAll()
 		s.work.Wait()
 	})
-	t.Logf("%d faults, %d requests, %d claims of quiet checked, the longest %.0f s, %d replicas unloaded", s.faults, s.requests, s.claims, s.longest, s.unloaded)
-	if s.claims < 500 || s.longest < 8 || s.unloaded < 10 || s.faults < 20 {
+	injected := 0
+	for _, n := range s.faults {
+		injected += n
+	}
+	t.Logf("%d faults %v, %d requests, %d of them around the routers, %d claims of quiet checked, the longest %.0f s, %d replicas unloaded", injected, s.faults, s.requests, s.passed, s.claims, s.longest, s.unloaded)
+	if s.claims < 500 || s.longest < 8 || s.unloaded < 10 || injected < 20 {
 		t.Error("too little happened for the schedule to mean anything")
+	}
+}
+
+// drifting gives each machine a boot clock of its own, which began at another time and is wrong by up to 200 parts in a million. What took an age from
+// the time of day of a machine, or from another machine's clock, would be wrong by days.
+func drifting(seed uint64) func(machine string) func() time.Duration {
+	began := time.Now()
+	return func(machine string) func() time.Duration {
+		sum := fnv.New64a()
+		_, _ = sum.Write([]byte(machine))
+		rng := rand.New(rand.NewPCG(seed, sum.Sum64()))
+		off, ppm := time.Duration(rng.Int64N(int64(1000*time.Hour))), rng.Int64N(401)-200
+		return func() time.Duration {
+			d := time.Since(began)
+			return off + d + d/1_000_000*time.Duration(ppm)
+		}
 	}
 }
 
@@ -85,7 +106,8 @@ type truth struct {
 	busy    map[string]bool    // machines that something is being done to
 
 	alive                              map[string]bool // replicas that the state had at the last look
-	faults, requests, claims, unloaded int
+	faults                             map[string]int  // by kind
+	requests, claims, unloaded, passed int
 	longest                            float64
 }
 
@@ -240,6 +262,7 @@ func (s *truth) knock() {
 	}
 	i := s.rng.IntN(len(doors))
 	s.requests++
+	s.passed++
 	s.work.Go(func() {
 		s.post("http://"+doors[i].Address+"/v1/chat/completions", map[string]string{wire.HeaderReplicaKey: doors[i].Key}, models[i], 5)
 	})
@@ -258,7 +281,8 @@ func (s *truth) fault() {
 		return
 	}
 	s.busy[machine] = true
-	s.faults++
+	kind, _, _ := strings.Cut(machine, "-")
+	s.faults[kind+[]string{"s restarted", "s cut off", "s that hear nothing in time"}[how]]++
 	s.work.Go(func() {
 		defer func() {
 			s.mu.Lock()

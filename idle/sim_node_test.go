@@ -12,13 +12,14 @@ const beat = time.Second // H
 
 // node is a machine with an agent and its shims, which outlive the agent.
 type node struct {
-	w       *world
-	name    string
-	clock   clock
-	shimNo  uint64 // counter on disk
-	shims   []*shim
-	stamp   *wire.Stamp // newest that the agent has; lost with it
-	silent  bool        // the agent is down, hung or cut off
+	w      *world
+	name   string
+	clock  clock
+	shimNo uint64 // counter on disk
+	shims  []*shim
+	stamp  *wire.Stamp // newest that the agent has; lost with it
+	silent bool        // the agent is down, hung or cut off
+	suspension
 	counter uint64
 }
 
@@ -67,10 +68,12 @@ func (s *shim) start() {
 	s.engine++
 	engine := s.engine
 	s.n.w.after(s.n.w.upTo(5*time.Second), func() {
-		if !s.dead && s.engine == engine {
-			s.up, s.readyAt = true, s.clock()
-			s.truth.ready(s.n.w.now)
-		}
+		s.n.run(func() {
+			if !s.dead && s.engine == engine {
+				s.up, s.readyAt = true, s.clock()
+				s.truth.ready(s.n.w.now)
+			}
+		})
 	})
 }
 
@@ -107,7 +110,7 @@ func remove[T comparable](list []T, gone T) []T {
 
 // admit lets a request through to the engine. The function it gives ends it; however it ends, the sender is told.
 func (s *shim) admit(ended func()) (release func(), ok bool) {
-	if s.dead || !s.up {
+	if s.dead || !s.up || s.n.suspended {
 		return nil, false
 	}
 	id := s.next
@@ -138,7 +141,8 @@ func (n *node) request() {
 		lasts := w.upTo(pick(w, []time.Duration{100 * time.Millisecond, 2 * time.Second, time.Minute}))
 		if w.chance(0.3) {
 			if release, ok := s.admit(func() {}); ok {
-				w.after(lasts, release)
+				w.bypassed++
+				w.after(lasts, func() { n.run(release) })
 			}
 			continue
 		}
@@ -148,19 +152,21 @@ func (n *node) request() {
 
 // beat is one heartbeat: note the newest stamp, then ask the doors, then send. An agent may be held up between any two steps.
 func (n *node) beat() {
-	if n.silent {
+	if n.silent || n.suspended {
 		return
 	}
 	noted := n.stamp
 	n.w.after(n.pause(), func() {
-		hb := n.read(noted)
-		n.w.after(n.pause(), func() { n.send(hb) })
+		n.run(func() {
+			hb := n.read(noted)
+			n.w.after(n.pause(), func() { n.run(func() { n.send(hb) }) })
+		})
 	})
 }
 
 func (n *node) pause() time.Duration {
 	if !n.w.gentle && n.w.chance(0.01) {
-		n.w.fault()
+		n.w.fault("heartbeats held up")
 		return n.w.upTo(20 * time.Second)
 	}
 	return n.w.upTo(2 * time.Millisecond)
@@ -202,7 +208,7 @@ func (n *node) spoil(rd *wire.Reading) {
 	if n.w.gentle || !n.w.chance(0.005) {
 		return
 	}
-	n.w.fault()
+	n.w.fault("readings malformed")
 	n.w.oracle.of(rd.Replica).uses = append(n.w.oracle.of(rd.Replica).uses, span{}) // a use may now be seen where there was none
 	wrong := pick(n.w, wrongAges)
 	switch n.w.rng.IntN(5) {
@@ -230,9 +236,11 @@ func (n *node) send(hb wire.Heartbeat) {
 			p.heartbeat(hb)
 			stamp := p.newest()
 			n.w.post(func() {
-				if !n.silent {
-					n.stamp = newest(n.stamp, stamp)
-				}
+				n.run(func() {
+					if !n.silent {
+						n.stamp = newest(n.stamp, stamp)
+					}
+				})
 			})
 		})
 	})

@@ -25,8 +25,9 @@ type router struct {
 	term    uint64 // of the leader that acknowledged
 	acked   uint64
 	sendAll bool
-	mute    bool // hung, or cut off from the peers while clients still reach it
-	gone    bool // a copy that was stopped
+	suspension
+	mute bool // hung, or cut off from the peers while clients still reach it
+	gone bool // a copy that was stopped
 }
 
 type sight struct {
@@ -66,6 +67,7 @@ func (r *router) clone() {
 	c := *r
 	c.addr = "192.0.2.99:7380"
 	c.seen, c.flight, c.cuts = maps.Clone(r.seen), map[string]int{}, map[int]func(){}
+	c.suspension = suspension{}
 	r.w.every(time.Second, c.tick)
 	r.w.routers = append(r.w.routers, &c)
 	r.w.after(r.w.upTo(2*time.Minute), func() {
@@ -77,6 +79,9 @@ func (r *router) clone() {
 
 // serve sends a client's request to a door and notes the use when it begins and when it ends.
 func (r *router) serve(s *shim, lasts time.Duration) {
+	if r.suspended {
+		return
+	}
 	boot, id := r.boot, r.next
 	release, ok := s.admit(func() {
 		if r.boot == boot { // what an earlier process sent, this one knows nothing of
@@ -88,9 +93,10 @@ func (r *router) serve(s *shim, lasts time.Duration) {
 		return
 	}
 	r.next++
+	r.w.served++
 	r.use(s.replica, 1)
 	r.cuts[id] = release
-	r.w.after(lasts, release)
+	r.w.after(lasts, func() { s.n.run(func() { r.run(release) }) })
 }
 
 func (r *router) use(replica string, n int) {
@@ -101,12 +107,12 @@ func (r *router) use(replica string, n int) {
 }
 
 func (r *router) tick() {
-	if r.mute || r.gone {
+	if r.mute || r.gone || r.suspended {
 		return
 	}
 	m := r.report()
 	if !r.w.gentle && r.w.chance(0.01) {
-		r.w.fault()
+		r.w.fault("reports malformed")
 		m = r.spoil(m)
 	}
 	p := pick(r.w, r.w.peers).follows
@@ -114,7 +120,7 @@ func (r *router) tick() {
 		p.process(func() {
 			answer, ok := p.report(m)
 			if ok {
-				r.w.post(func() { r.answer(m, answer) })
+				r.w.post(func() { r.run(func() { r.answer(m, answer) }) })
 			}
 		})
 	})

@@ -24,20 +24,24 @@ func seed(t *testing.T) uint64 {
 func TestNeverQuietLongerThanTrue(t *testing.T) {
 	first := seed(t)
 	var sum tally
-	var faults int
+	all := faults{}
 	var simulated time.Duration
-	for n := first; faults < *simFaults; n++ {
+	served, bypassed := 0, 0
+	for n := first; all.sum() < *simFaults; n++ {
 		w := newWorld(n, false)
 		w.harsh()
 		if err := w.run(10 * time.Minute); err != nil {
 			t.Fatalf("-sim.seed=%d: %v", n, err)
 		}
-		faults += w.faults
+		all.add(w.faults)
 		simulated += w.now
+		served, bypassed = served+w.served, bypassed+w.bypassed
 		sum.add(w.tally)
 	}
-	t.Logf("%d faults in %s simulated; %d answers, %d known, %d of more than a minute, the longest %s; %d idle",
-		faults, simulated, sum.probes, sum.known, sum.long, sum.longest, sum.idle)
+	t.Logf("%d faults in %.1f hours simulated: %s", all.sum(), simulated.Hours(), all)
+	t.Logf("%d answers, %d known, %d of more than a minute, the longest %s; %d idle",
+		sum.probes, sum.known, sum.long, sum.longest, sum.idle)
+	t.Logf("%d requests through routers, %d around all of them", served, bypassed)
 	if sum.known < sum.probes/10 || sum.long < sum.probes/100 || sum.longest < 5*time.Minute || sum.idle < sum.probes/10 {
 		t.Error("too little was known for the run to mean anything")
 	}
@@ -47,17 +51,17 @@ func TestNeverQuietLongerThanTrue(t *testing.T) {
 func TestUnknownHasAnEnd(t *testing.T) {
 	first := seed(t)
 	var sum tally
-	var faults int
+	all := faults{}
 	for n := first; n < first+uint64(*simFaults/2000); n++ {
 		w := newWorld(n, true)
 		w.mild()
 		if err := w.run(10 * time.Minute); err != nil {
 			t.Fatalf("-sim.seed=%d: %v", n, err)
 		}
-		faults += w.faults
+		all.add(w.faults)
 		sum.add(w.tally)
 	}
-	t.Logf("%d faults; %d answers, %d known, %d of more than a minute", faults, sum.probes, sum.known, sum.long)
+	t.Logf("%d faults: %s; %d answers, %d known, %d of more than a minute", all.sum(), all, sum.probes, sum.known, sum.long)
 }
 
 func (t *tally) add(o tally) {

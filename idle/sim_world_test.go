@@ -26,12 +26,14 @@ type world struct {
 	routers []*router
 	placed  int
 
+	served, bypassed int // requests through routers, and around all of them
+
 	term    uint64
 	leader  *peer
 	settled time.Duration // when every peer knew of the leader
 	issued  map[wire.Stamp]time.Duration
 
-	faults int
+	faults faults
 	tally  tally
 }
 
@@ -67,7 +69,7 @@ func (q *events) Pop() any {
 func newWorld(seed uint64, gentle bool) *world {
 	w := &world{
 		rng: rand.New(rand.NewPCG(seed, 8)), gentle: gentle,
-		oracle: &oracle{replicas: make(map[string]*truth)}, issued: make(map[wire.Stamp]time.Duration),
+		oracle: &oracle{replicas: make(map[string]*truth)}, issued: make(map[wire.Stamp]time.Duration), faults: faults{},
 	}
 	for i := range 3 {
 		w.peers = append(w.peers, newPeer(w, i))
@@ -126,7 +128,7 @@ func (w *world) chance(p float64) bool              { return w.rng.Float64() < p
 
 func pick[T any](w *world, list []T) T { return list[w.rng.IntN(len(list))] }
 
-func (w *world) fault() { w.faults++ }
+func (w *world) fault(kind string) { w.faults[kind]++ }
 
 func (w *world) fail(format string, args ...any) {
 	if w.tally.err == nil {
@@ -142,13 +144,13 @@ func (w *world) post(deliver func()) {
 	}
 	switch {
 	case w.chance(0.01):
-		w.fault()
+		w.fault("messages lost")
 		return
 	case w.chance(0.01):
-		w.fault()
+		w.fault("messages repeated late")
 		w.after(w.upTo(time.Minute), deliver)
 	case w.chance(0.01):
-		w.fault()
+		w.fault("messages repeated")
 		w.after(w.upTo(5*time.Second), deliver)
 	}
 	w.after(w.upTo(30*time.Millisecond), deliver)

@@ -49,7 +49,7 @@ func inCluster(t *testing.T, test func(terminal)) {
 		hosts := map[string]*memnet.Host{}
 		cfg := dev.Small(dir, slog.New(slog.DiscardHandler))
 		begun := time.Now()
-		cfg.Clock = func() time.Duration { return time.Since(begun) }
+		cfg.Clock = func(string) func() time.Duration { return func() time.Duration { return time.Since(begun) } }
 		cfg.Network = func(machine, ip string) listen.Network {
 			if hosts[machine] == nil {
 				hosts[machine] = net.Host(machine, ip)
