@@ -127,6 +127,8 @@ fuzz: ## thirty seconds of each fuzz target
 	$(GO) test ./fsm -run '^$$' -fuzz FuzzStrict -fuzztime 30s
 	$(GO) test ./router/openai -run '^$$' -fuzz FuzzScanner -fuzztime 30s
 	$(GO) test ./router/openai -run '^$$' -fuzz FuzzPrompt -fuzztime 30s
+	$(GO) test ./internal/lane -run '^$$' -fuzz FuzzHead -fuzztime 30s
+	$(GO) test ./router/upstream -run '^$$' -fuzz FuzzReply -fuzztime 30s
 
 .PHONY: clean
 clean: ## remove what was built

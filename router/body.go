@@ -55,6 +55,15 @@ func (b *body) open() io.ReadCloser {
 	return &bodyReader{body: b, turn: b.turn, head: b.head}
 }
 
+// forget drops the body if all of it is here: it is not sent again. A reader that is still at it goes on.
+func (b *body) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.rest == nil {
+		b.head = nil
+	}
+}
+
 // free gives the memory of the body back to the others' account.
 func (b *body) free() {
 	b.memory.used.Add(-b.held)

@@ -2,7 +2,6 @@ package router
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"io"
 	"log/slog"
@@ -27,6 +26,7 @@ type handler struct {
 	transport http.RoundTripper
 	gate      *access.Gate // nil: everybody may send anything
 	budget    *budget
+	ids       *ids
 	metrics   *metrics
 	buffers   *buffers
 	log       *slog.Logger
@@ -39,7 +39,7 @@ type handler struct {
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := r.Header.Get(wire.HeaderRequestID)
 	if !validRequestID(id) {
-		id = "req_" + strings.ToLower(rand.Text())
+		id = h.ids.next()
 	}
 	w.Header().Set(wire.HeaderRequestID, id)
 	if h.parting.Load() && r.ProtoMajor == 1 {
@@ -57,6 +57,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.reject(w, notServed(r))
 	}
 }
+
+// plain says whether a path is one of the routes to engines.
+func (h *handler) plain(path string) bool { return h.routes[path] != nil }
 
 // reject answers without reading the body. The server reads what is left of it before it sends the answer, so that must
 // not take as long as the client likes.
@@ -222,24 +225,28 @@ func (x *exchange) ended() {
 	if x.want != nil {
 		model = x.want.model
 	}
-	x.h.metrics.end(x.route.path, x.outcome(), d)
+	outcome := x.outcome()
+	x.h.metrics.end(x.route, outcome, d)
+	if !x.h.log.Enabled(x.r.Context(), slog.LevelDebug) {
+		return
+	}
 	x.h.log.LogAttrs(x.r.Context(), slog.LevelDebug, "request", slog.String("route", x.route.path), slog.String("model", model),
-		slog.Int("status", x.status), slog.String("outcome", x.outcome()), slog.Duration("took", d), slog.String("request", x.id))
+		slog.Int("status", x.status), slog.String("outcome", outcome.String()), slog.Duration("took", d), slog.String("request", x.id))
 }
 
-// outcome is a label of metrics: the status class that the client saw, or how its answer ended instead.
-func (x *exchange) outcome() string {
+// outcome says how the exchange ended.
+func (x *exchange) outcome() outcome {
 	switch {
 	case x.gone:
-		return "client_gone"
+		return clientGone
 	case x.broken:
-		return "broken"
+		return broken
 	case x.status >= 500:
-		return "5xx"
+		return serverError
 	case x.status >= 400:
-		return "4xx"
+		return clientError
 	}
-	return "ok"
+	return fine
 }
 
 // outgoing makes the request to an engine.

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -45,10 +46,45 @@ func newMetrics(reg prometheus.Registerer, p *pool.Pool, table func() tableState
 
 func (m *metrics) begin() { m.active.Inc() }
 
-func (m *metrics) end(route, outcome string, d time.Duration) {
+// outcome is the status class that a client saw, or how its answer ended instead.
+type outcome int
+
+const (
+	fine outcome = iota
+	clientError
+	serverError
+	broken
+	clientGone
+	outcomes
+)
+
+// String is the outcome's label.
+func (o outcome) String() string {
+	return [...]string{"ok", "4xx", "5xx", "broken", "client_gone"}[o]
+}
+
+// routeCount remembers a route's counters, so that they are looked up by their labels once and not at each request.
+type routeCount struct {
+	requests [outcomes]atomic.Pointer[prometheus.Counter]
+	seconds  atomic.Pointer[prometheus.Observer]
+}
+
+func (m *metrics) end(r *route, o outcome, d time.Duration) {
 	m.active.Dec()
-	m.requests.WithLabelValues(route, outcome).Inc()
-	m.seconds.WithLabelValues(route).Observe(d.Seconds())
+	c := r.count.requests[o].Load()
+	if c == nil {
+		made := m.requests.WithLabelValues(r.path, o.String())
+		c = &made
+		r.count.requests[o].Store(c)
+	}
+	(*c).Inc()
+	s := r.count.seconds.Load()
+	if s == nil {
+		made := m.seconds.WithLabelValues(r.path)
+		s = &made
+		r.count.seconds.Store(s)
+	}
+	(*s).Observe(d.Seconds())
 }
 
 func (m *metrics) firstByte(start time.Time) { m.first.Observe(time.Since(start).Seconds()) }

@@ -140,35 +140,64 @@ func (x *exchange) begin(resp *http.Response, stream bool) {
 	x.h.metrics.firstByte(x.start)
 }
 
+// source gives a body piece by piece; each is good until the next is asked for. io.EOF is the end.
+type source interface{ Next() ([]byte, error) }
+
+// read is a source of what gives its bytes by Read only.
+type read struct {
+	from io.Reader
+	buf  []byte
+	err  error // that came with the last bytes
+}
+
+func (r *read) Next() ([]byte, error) {
+	for n := 0; r.err == nil; {
+		if n, r.err = r.from.Read(r.buf); n > 0 {
+			return r.buf[:n], nil
+		}
+	}
+	return nil, r.err
+}
+
 // copy passes the body on and says whether anything of it came. Every write is flushed, except the last of a known
 // length, which the end of the handler sends.
 func (x *exchange) copy(resp *http.Response, lease *pool.Lease) (passed bool, err error) {
-	buf, done := x.h.buffers.take(resp.ContentLength > streamBuffer)
-	defer done()
+	from, ok := resp.Body.(source)
+	if !ok {
+		buf, done := x.h.buffers.take(resp.ContentLength > streamBuffer)
+		defer done()
+		from = &read{from: resp.Body, buf: *buf}
+	}
 	for left := resp.ContentLength; ; {
-		n, err := resp.Body.Read(*buf)
-		if n > 0 {
-			if !passed {
-				passed = true
-				x.waits()
-				lease.Answered()
-			}
-			lease.Moved()
-			if _, werr := x.w.Write((*buf)[:n]); werr != nil {
-				x.gone = true
-				return true, werr
-			}
-			if left -= int64(n); left != 0 {
-				x.flush()
-			}
-		}
+		p, err := from.Next()
 		if err == io.EOF {
 			return passed, nil
 		}
 		if err != nil {
 			return passed, err
 		}
+		if !passed {
+			passed = true
+			x.waits()
+			lease.Answered()
+			x.forget()
+		}
+		lease.Moved()
+		if _, werr := x.w.Write(p); werr != nil {
+			x.gone = true
+			return true, werr
+		}
+		if left -= int64(len(p)); left != 0 {
+			x.flush()
+		}
 	}
+}
+
+// forget drops what only another attempt could need: an answer that has begun is never asked for again, and may last for
+// longer than its prompt should be held.
+func (x *exchange) forget() {
+	x.hint.Prompt = pool.Prompt{}
+	x.want.body.forget()
 }
 
 // trailers passes on what followed the body, announced or not.

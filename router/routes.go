@@ -12,6 +12,7 @@ type route struct {
 	path    string // also the label of its metrics
 	form    bool   // the body may be a multipart form
 	dialect openai.Dialect
+	count   routeCount
 }
 
 // routes returns what is carried, by path: requests that make an engine work for a client. What could change an engine

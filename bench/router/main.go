@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -21,12 +22,14 @@ func main() {
 	rounds := flag.Int("rounds", 5, "rounds, in each of which every proxy is measured")
 	d := flag.Duration("d", time.Second, "time of each measurement")
 	idle := flag.Int("idle", 500, "idle streams")
+	only := flag.String("only", "", "measure only these, by name, with commas between")
+	profile := flag.String("profile", "", "write the CPU profile of berth to this file")
 	flag.Parse()
 	var err error
 	if *name != "" {
-		err = role(*name, *addr, *to, *dir)
+		err = role(*name, *addr, *to, *dir, *profile)
 	} else {
-		err = bench(*rounds, *d, *idle, *out)
+		err = bench(options{*rounds, *d, *idle, *out, *only, *profile})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "router:", err)
@@ -44,7 +47,14 @@ func free() string {
 	return ln.Addr().String()
 }
 
-func bench(rounds int, d time.Duration, idle int, out string) (err error) {
+type options struct {
+	rounds             int
+	d                  time.Duration
+	idle               int
+	out, only, profile string
+}
+
+func bench(o options) (err error) {
 	dir, err := os.MkdirTemp("", "berth-bench-router-")
 	if err != nil {
 		return err
@@ -52,9 +62,12 @@ func bench(rounds int, d time.Duration, idle int, out string) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	to := free()
 	engine := proxy{name: "upstream", addr: to}
-	list, missing, err := peers(dir, to, free)
+	list, missing, err := peers(dir, to, o.profile, free)
 	if err != nil {
 		return err
+	}
+	if o.only != "" {
+		list = slices.DeleteFunc(list, func(p proxy) bool { return p.name != "direct" && !slices.Contains(strings.Split(o.only, ","), p.name) })
 	}
 	if engine.cmd, err = selfCommand(to); err != nil {
 		return err
@@ -73,24 +86,24 @@ func bench(rounds int, d time.Duration, idle int, out string) (err error) {
 		fmt.Printf("skipped: needs %s: make deps does not install it; apt-get install nginx-light haproxy\n", m)
 	}
 	r := newReport(list)
-	for range rounds {
+	for range o.rounds {
 		for i := range list {
-			if err := r.measure(&list[i], d); err != nil {
+			if err := r.measure(&list[i], o.d); err != nil {
 				return fmt.Errorf("%s: %w", list[i].name, err)
 			}
 		}
 	}
 	for i := range list {
-		if err := r.hold(&list[i], idle); err != nil {
+		if err := r.hold(&list[i], o.idle); err != nil {
 			return fmt.Errorf("%s: %w", list[i].name, err)
 		}
 	}
 	r.print(os.Stdout)
-	if out == "" {
+	if o.out == "" {
 		return nil
 	}
 	text, err := json.MarshalIndent(r, "", " ")
-	return errors.Join(err, os.WriteFile(out, append(text, '\n'), 0o644))
+	return errors.Join(err, os.WriteFile(o.out, append(text, '\n'), 0o644))
 }
 
 // measures are one proxy's, a value a round.

@@ -14,16 +14,18 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime/pprof"
 	"time"
 
 	"berth/fleet"
 	"berth/fleet/wire"
+	"berth/internal/heap"
 	"berth/internal/listen"
 	"berth/router"
 )
 
 // role runs one of the processes that this program is also: the upstream and the proxies that are written in Go.
-func role(name, addr, to, dir string) error {
+func role(name, addr, to, dir, profile string) error {
 	switch name {
 	case "upstream":
 		return serve(addr, http.HandlerFunc(upstream))
@@ -37,7 +39,7 @@ func role(name, addr, to, dir string) error {
 			p.ServeHTTP(w, r)
 		}))
 	case "berth":
-		return berth(addr, to, dir)
+		return berth(addr, to, dir, profile)
 	}
 	return fmt.Errorf("no role %q", name)
 }
@@ -88,7 +90,18 @@ func (static) Report(_ context.Context, r wire.Report) (wire.ReportAnswer, error
 // replicas is how many the router chooses among. All are the one upstream.
 const replicas = 8
 
-func berth(addr, to, dir string) error {
+func berth(addr, to, dir, profile string) error {
+	if profile != "" {
+		f, err := os.Create(profile)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
 	row := wire.TableModel{Name: "m", Generation: 1, Max: replicas, Serve: fleet.ServeSpec{Policy: "ttft", Queue: fleet.QueueSpec{Limit: 200, Timeout: fleet.Duration(time.Minute)}}}
 	for i := range replicas {
 		row.Endpoints = append(row.Endpoints, wire.Endpoint{Replica: fmt.Sprint("r", i), Node: "n", Generation: 1, Address: to, Key: "k", State: fleet.Ready})
@@ -100,6 +113,7 @@ func berth(addr, to, dir string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	go func() { _ = heap.Spare(ctx, router.SpareHeap) }() // as cmd/berth does; it ends with the process
 	return r.Run(ctx)
 }
 
@@ -135,7 +149,7 @@ backend b
 `
 
 // peers are the proxies that are there, and what is not.
-func peers(dir, to string, free func() string) (list []proxy, missing []string, err error) {
+func peers(dir, to, profile string, free func() string) (list []proxy, missing []string, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, nil, err
@@ -143,7 +157,7 @@ func peers(dir, to string, free func() string) (list []proxy, missing []string, 
 	list = append(list, proxy{name: "direct", addr: to})
 	for _, name := range []string{"relay", "reverse", "berth"} {
 		addr := free()
-		list = append(list, proxy{name: name, addr: addr, cmd: exec.Command(self, "-role", name, "-addr", addr, "-to", to, "-dir", dir)})
+		list = append(list, proxy{name: name, addr: addr, cmd: exec.Command(self, "-role", name, "-addr", addr, "-to", to, "-dir", dir, "-profile", profile)})
 	}
 	for name, conf := range map[string]string{"nginx": nginxConf, "haproxy": haproxyConf} {
 		path, err := exec.LookPath(name)

@@ -9,7 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"berth/internal/heap"
 	"berth/internal/listen"
+	"berth/internal/run"
 	"berth/roles"
 	"berth/router"
 	"berth/router/access"
@@ -38,7 +40,10 @@ func routerCmd() *cobra.Command {
 			}
 			return f.run(c, f.ops(), func(ctx context.Context, log *slog.Logger) error {
 				cfg.Logger = log
-				return roles.RunRouter(ctx, cfg, join)
+				g := run.NewGroup(ctx)
+				g.Add("router", func(ctx context.Context) error { return roles.RunRouter(ctx, cfg, join) })
+				g.Add("heap", func(ctx context.Context) error { return heap.Spare(ctx, router.SpareHeap) })
+				return g.Wait()
 			})
 		},
 	}

@@ -82,14 +82,29 @@ func (s *Scanner) Model() (string, error) {
 	if s.model == "" {
 		return "", errors.New(`the member "model" is missing; it names the model to use`)
 	}
-	var name string
-	if s.model[0] != '"' || json.Unmarshal([]byte(s.model), &name) != nil {
+	name, ok := unquote(s.model)
+	if !ok {
 		return "", errors.New(`the member "model" is not a string`)
 	}
 	if name == "" {
 		return "", errors.New(`the member "model" is empty; it names the model to use`)
 	}
 	return name, nil
+}
+
+// unquote reads a string of JSON.
+func unquote(text string) (string, bool) {
+	if len(text) < 2 || text[0] != '"' {
+		return "", false
+	}
+	inner := text[1 : len(text)-1]
+	for i := range len(inner) {
+		if c := inner[i]; c < ' ' || c > '~' || c == '\\' || c == '"' { // not what it looks like
+			err := json.Unmarshal([]byte(text), &inner)
+			return inner, err == nil
+		}
+	}
+	return inner, true
 }
 
 // Stream says whether the client asks for a stream. It is an error if the member is there and neither true, false nor null.
@@ -237,7 +252,8 @@ func (s *Scanner) finish(end int) {
 	switch {
 	case s.err != nil || len(s.stack) != 1:
 	case s.after == atColon:
-		if json.Unmarshal(s.capture, &s.key) != nil {
+		var ok bool
+		if s.key, ok = unquote(string(s.capture)); !ok {
 			s.fail("the body is not valid JSON: bad name of a member after %d bytes", s.offset)
 		}
 		if s.key == "" {

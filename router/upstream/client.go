@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"berth/internal/plain"
 )
 
 // Limits of connections.
@@ -49,8 +51,8 @@ func (c *Client) CloseIdle() {
 // conn is one connection. It is used by one goroutine at a time.
 type conn struct {
 	net   net.Conn
-	in    *bufio.Reader
-	left  int64 // bytes that may still be read
+	in    *plain.Reader
+	left  int64 // bytes of a header that may still be read
 	since time.Time
 }
 
@@ -61,7 +63,7 @@ func (k *conn) Read(p []byte) (int, error) {
 	if k.left <= 0 {
 		return 0, errHeader
 	}
-	n, err := k.net.Read(p[:min(int64(len(p)), k.left)])
+	n, err := k.in.Read(p[:min(int64(len(p)), k.left)])
 	k.left -= int64(n)
 	return n, err
 }
@@ -92,7 +94,12 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	resp.Body = &answer{ReadCloser: resp.Body, client: c, conn: k, host: r.URL.Host, stop: stop, keep: !resp.Close}
+	hold := hold{client: c, conn: k, host: r.URL.Host, stop: stop, keep: !resp.Close}
+	if b, ok := resp.Body.(*reply); ok {
+		resp.Body = &pieces{reply: b, hold: hold}
+	} else {
+		resp.Body = &answer{ReadCloser: resp.Body, hold: hold}
+	}
 	return resp, nil
 }
 
@@ -114,9 +121,7 @@ func (c *Client) take(ctx context.Context, host string) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &conn{net: n}
-	k.in = bufio.NewReaderSize(k, 4<<10)
-	return k, nil
+	return &conn{net: n, in: plain.NewReader(n)}, nil
 }
 
 func (c *Client) pop(host string) *conn {
@@ -169,24 +174,42 @@ func (k *conn) exchange(r *http.Request) (*http.Response, error) {
 	return k.answer(r)
 }
 
-// answer reads the header of the answer, past those that only inform.
+// answer reads the header of the answer. One that is not plain is read by net/http, past those that only inform.
 func (k *conn) answer(r *http.Request) (*http.Response, error) {
-	for k.left = maxHeader; ; {
-		resp, err := http.ReadResponse(k.in, r)
+	if err := k.in.Fill(); err != nil {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, err
+	}
+	if resp, body := plainAnswer(k.in, r); resp != nil {
+		resp.Body = body
+		return resp, nil
+	}
+	k.left = maxHeader
+	for in := bufio.NewReaderSize(k, 4<<10); ; {
+		resp, err := http.ReadResponse(in, r)
 		if err != nil {
-			if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+			if errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF
 			}
 			return nil, err
 		}
 		if resp.StatusCode >= 200 {
 			k.left = math.MaxInt64
+			resp.Body = &buffered{resp.Body, in}
 			return resp, nil
 		}
 		if resp.StatusCode == http.StatusSwitchingProtocols {
 			return nil, errors.New("the engine changes the protocol, which nobody asked for")
 		}
 	}
+}
+
+// buffered is a body that is read by way of a buffer.
+type buffered struct {
+	io.ReadCloser
+	in *bufio.Reader
 }
 
 // write writes a request. Its header's names and values have passed net/http's server or are the router's own, so they
@@ -227,9 +250,8 @@ func write(b *bytes.Buffer, r *http.Request) error {
 	return nil
 }
 
-// answer is the body of an answer. It gives its connection back at its end.
-type answer struct {
-	io.ReadCloser
+// hold is what the body of an answer has of its connection, which it gives back at its end.
+type hold struct {
 	client *Client
 	conn   *conn
 	host   string
@@ -238,27 +260,68 @@ type answer struct {
 	done   bool
 }
 
+// end ends the use of the connection. clean says that all of the answer was read and nothing more has come.
+func (h *hold) end(clean bool) {
+	if h.done {
+		return
+	}
+	h.done = true
+	if h.stop() && clean && h.keep {
+		h.client.push(h.host, h.conn)
+		return
+	}
+	_ = h.conn.net.Close()
+	h.conn.in.Take(h.conn.in.Buffered())
+}
+
+// answer is a body that net/http reads.
+type answer struct {
+	io.ReadCloser
+	hold
+}
+
 func (a *answer) Read(p []byte) (int, error) {
 	n, err := a.ReadCloser.Read(p)
-	if err != nil && !a.done {
-		a.end(err == io.EOF)
+	if err != nil {
+		b, ok := a.ReadCloser.(*buffered)
+		a.end(err == io.EOF && (!ok || b.in.Buffered() == 0) && a.conn.in.Buffered() == 0)
 	}
 	return n, err
 }
 
 // Close implements io.Closer. What was not read is not waited for.
 func (a *answer) Close() error {
-	if !a.done {
-		a.end(false)
-	}
+	a.end(false)
 	return nil
 }
 
-func (a *answer) end(whole bool) {
-	a.done = true
-	if a.stop() && whole && a.keep && a.conn.in.Buffered() == 0 {
-		a.client.push(a.host, a.conn)
-		return
+// pieces is a body that this package reads.
+type pieces struct {
+	*reply
+	hold
+}
+
+// Next gives the body piece by piece, each as long as it has come, in a buffer that is this side's until the next call. So
+// who waits for a piece needs no buffer.
+func (p *pieces) Next() ([]byte, error) {
+	b, err := p.reply.Next()
+	if err != nil {
+		p.end(err == io.EOF && p.conn.in.Buffered() == 0)
 	}
-	_ = a.conn.net.Close()
+	return b, err
+}
+
+// Read implements io.Reader.
+func (p *pieces) Read(b []byte) (int, error) {
+	n, err := p.reply.Read(b)
+	if err != nil {
+		p.end(err == io.EOF && p.conn.in.Buffered() == 0)
+	}
+	return n, err
+}
+
+// Close implements io.Closer. What was not read is not waited for.
+func (p *pieces) Close() error {
+	p.end(false)
+	return nil
 }
