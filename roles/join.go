@@ -65,11 +65,12 @@ func (j Join) gossip(ctx context.Context, network listen.Network, policy listen.
 	if err != nil {
 		return err
 	}
-	return live(ctx, g, c)
+	return live(ctx, g, c, log)
 }
 
-// live runs gossip until the context ends and says goodbye first, so that the others need not find out.
-func live(ctx context.Context, g *gossip.Gossip, c *client.Client) error {
+// live runs gossip until the context ends and says goodbye first, so that the others need not find out. Whether they have heard it is not what an ordered
+// end depends on: there may be nobody left to hear.
+func live(ctx context.Context, g *gossip.Gossip, c *client.Client, log *slog.Logger) error {
 	inner, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	group := run.NewGroup(inner)
@@ -80,7 +81,10 @@ func live(ctx context.Context, g *gossip.Gossip, c *client.Client) error {
 		case <-inner.Done():
 			return nil
 		case <-ctx.Done():
-			return g.Leave(leaveWait)
+			if err := g.Leave(leaveWait); err != nil {
+				log.Info("the others may not have heard the goodbye; they will find out", "error", err)
+			}
+			return nil
 		}
 	})
 	return group.Wait()

@@ -50,8 +50,8 @@ func devCmd() *cobra.Command {
 }
 
 func runDev(c *cobra.Command, cfg dev.Config, log *slog.Logger) error {
-	if cfg.Peers < 1 || cfg.Peers > 5 || cfg.Nodes < 0 || cfg.Routers < 0 || cfg.GPUs < 0 || cfg.GPUs > 64 || cfg.Nodes > 64 || cfg.Routers > 16 {
-		return usageError{errors.New("a cluster here has 1 to 5 peers, at most 64 nodes of at most 64 GPUs, and at most 16 routers")}
+	if cfg.Peers != 1 && cfg.Peers != 3 && cfg.Peers != 5 || cfg.Nodes < 0 || cfg.Routers < 0 || cfg.GPUs < 0 || cfg.GPUs > 64 || cfg.Nodes > 64 || cfg.Routers > 16 {
+		return usageError{errors.New("a cluster here has 1, 3 or 5 peers, at most 64 nodes of at most 64 GPUs, and at most 16 routers")}
 	}
 	ctx, stop := run.Signals(c.Context())
 	defer stop()

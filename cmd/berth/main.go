@@ -49,6 +49,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return usageError{fmt.Errorf("%w\n  see %s --help", err, c.CommandPath())}
 	})
 	root.AddCommand(peerCmd(), agentCmd(), routerCmd(), engineCmd(), devCmd(), configCmd(), versionCmd(), shimCmd(), probeCmd())
+	strictArgs(root)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -65,6 +66,27 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	return 1
+}
+
+// strictArgs makes too many words, or too few, a mistake like any other; cobra alone speaks of unknown commands, and of no mistake.
+func strictArgs(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		strictArgs(sub)
+	}
+	check := c.Args
+	if check == nil || !c.HasParent() {
+		return
+	}
+	c.Args = func(c *cobra.Command, args []string) error {
+		err := check(c, args)
+		switch {
+		case err == nil:
+			return nil
+		case len(args) > 0 && check(c, nil) == nil:
+			err = fmt.Errorf("it takes no argument, and was given %q", args[0])
+		}
+		return usageError{fmt.Errorf("%s: %w\n  usage: %s", c.CommandPath(), err, c.UseLine())}
+	}
 }
 
 func versionCmd() *cobra.Command {

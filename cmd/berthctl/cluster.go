@@ -12,19 +12,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"berth/admin/client"
+	"berth/fleet"
 	"berth/fleet/wire"
 )
 
 func (a *app) routersCmd() *cobra.Command {
-	return &cobra.Command{Use: "routers", Short: "list the routers that report", Args: cobra.NoArgs, RunE: a.do(func(ctx context.Context, c *client.Client) error {
-		list, _, err := c.Routers(ctx)
+	return a.watchable("routers", "list the routers that report", func(ctx context.Context, c *client.Client, _ client.ReadOptions) (client.Meta, error) {
+		list, meta, err := c.Routers(ctx)
 		if err != nil {
-			return err
+			return meta, err
 		}
-		return rows(a, list, "ID STATE HEARD BOOT TABLE IN-FLIGHT ADDRESS VERSION", func(r wire.RouterView) []any {
+		return meta, rows(a, list, "ID STATE HEARD BOOT TABLE IN-FLIGHT ADDRESS VERSION", func(r wire.RouterView) []any {
 			return []any{r.ID, r.State, age(r.HeardSeconds), r.Boot, r.Table, r.InFlight, r.Address, r.Version}
 		})
-	})}
+	})
 }
 
 func (a *app) routerCmd() *cobra.Command {
@@ -57,15 +58,15 @@ func (a *app) routerCmd() *cobra.Command {
 }
 
 func (a *app) peersCmd() *cobra.Command {
-	return &cobra.Command{Use: "peers", Short: "list the peers", Args: cobra.NoArgs, RunE: a.do(func(ctx context.Context, c *client.Client) error {
-		list, _, err := c.Peers(ctx)
+	return a.watchable("peers", "list the peers", func(ctx context.Context, c *client.Client, _ client.ReadOptions) (client.Meta, error) {
+		list, meta, err := c.Peers(ctx)
 		if err != nil {
-			return err
+			return meta, err
 		}
-		return rows(a, list, "ID STATE VOTER HEARD APPLIED FINGERPRINT LEVEL VERSION HTTP RAFT", func(p wire.PeerView) []any {
+		return meta, rows(a, list, "ID STATE VOTER HEARD APPLIED FINGERPRINT LEVEL VERSION HTTP RAFT", func(p wire.PeerView) []any {
 			return []any{p.ID, p.State, p.Voter, age(p.HeardSeconds), p.AppliedIndex, short(p.Fingerprint), p.Level, p.Version, p.HTTP, p.Raft}
 		})
-	})}
+	})
 }
 
 // short cuts a hash to what people compare by eye.
@@ -74,14 +75,14 @@ func short(hash string) string { return hash[:min(12, len(hash))] }
 func (a *app) peerCmd() *cobra.Command {
 	c := &cobra.Command{Use: "peer", Short: "show, remove, promote or demote one peer, or move leadership"}
 	verb := func(name, short, done string, ask bool, do func(context.Context, *client.Client, string) error) *cobra.Command {
-		return &cobra.Command{Use: name + " ID", Short: short, Args: cobra.ExactArgs(1), RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
-			if ask {
-				if err := a.confirm("%s the peer %s", name, args[0]); err != nil {
-					return err
-				}
-			}
+		work := func(ctx context.Context, c *client.Client, args []string) error {
 			return a.say(do(ctx, c, args[0]), "%s: %s", args[0], done)
-		})}
+		}
+		run := a.with(work)
+		if ask {
+			run = a.asking(name+" the peer %s", work)
+		}
+		return &cobra.Command{Use: name + " ID", Short: short, Args: cobra.ExactArgs(1), RunE: run}
 	}
 	c.AddCommand(
 		&cobra.Command{Use: "show ID", Short: "one peer", Args: cobra.ExactArgs(1), RunE: a.with(a.peerShow)},
@@ -103,7 +104,7 @@ func (a *app) peerShow(ctx context.Context, c *client.Client, args []string) err
 			return a.printJSON(p)
 		}
 	}
-	return fmt.Errorf("no peer %s; see berthctl peers", args[0])
+	return fleet.Errorf(fleet.NotFound, "there is no peer %s", args[0]).WithHint("berthctl peers lists them")
 }
 
 func (a *app) snapshotCmd() *cobra.Command {
@@ -169,15 +170,12 @@ func writeWhole(path string, r io.Reader) (int64, error) {
 func (a *app) snapshotRestore() *cobra.Command {
 	var force bool
 	c := &cobra.Command{Use: "restore FILE", Short: "replace the whole state by a snapshot file", Args: cobra.ExactArgs(1),
-		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: a.asking("replace the whole state of the cluster by %s", func(ctx context.Context, c *client.Client, args []string) error {
 			f, err := os.Open(args[0])
 			if err != nil {
 				return err
 			}
 			defer f.Close()
-			if err := a.confirm("replace the whole state of the cluster by %s", args[0]); err != nil {
-				return err
-			}
 			info, err := c.RestoreSnapshot(ctx, f, force)
 			if err != nil || a.json {
 				return orJSON(a, info, err)
@@ -213,7 +211,7 @@ func (a *app) freezeCmd() *cobra.Command {
 	})}
 	c.Flags().StringVar(&reason, "reason", "", "why; status shows it first")
 	c.PreRunE = func(*cobra.Command, []string) error {
-		if reason == "" {
+		if strings.TrimSpace(reason) == "" {
 			return usageError{errors.New("freeze needs --reason TEXT; whoever finds the fleet frozen at night will want to know why")}
 		}
 		return nil

@@ -27,6 +27,9 @@ func (a *app) eventsCmd() *cobra.Command {
 		if err != nil {
 			return usageError{err}
 		}
+		if since < 0 {
+			return usageError{fmt.Errorf("--since %s is in the future; write how long ago, for example 2h", since)}
+		}
 		q := url.Values{}
 		for name, value := range filter {
 			if *value != "" {
@@ -83,7 +86,7 @@ func (a *app) followEvents(ctx context.Context, c *client.Client, q url.Values) 
 			fmt.Fprintln(a.out, data)
 			continue
 		}
-		fmt.Fprintf(a.out, "%s  %-8s %-14s %s: %s (%s)\n", e.At.Std().Format("15:04:05"), cell(e.Index), cell(e.Who), cell(object(e)), e.Text, why(e))
+		fmt.Fprintf(a.out, "%s  %-8s %-14s %s: %s (%s)\n", e.At.Std().Format("15:04:05"), cell(e.Index), cell(e.Who), cell(object(e)), cell(e.Text), cell(why(e)))
 	}
 	if ctx.Err() != nil {
 		return nil // interrupted: that is how following ends

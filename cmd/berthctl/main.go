@@ -33,6 +33,7 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // the second signal ends the program whatever it does
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
@@ -56,7 +57,11 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
-	return a.code(root.ExecuteContext(ctx))
+	err := root.ExecuteContext(ctx)
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil && !errors.As(err, new(exit)) {
+		err = exit{exitError, "berthctl: interrupted; if it was to change something, repeat it to find out whether it did"}
+	}
+	return a.code(err)
 }
 
 func (a *app) code(err error) int {
@@ -70,7 +75,7 @@ func (a *app) code(err error) int {
 		}
 		return e.code
 	case errors.Is(err, context.DeadlineExceeded):
-		fmt.Fprintln(a.err, "berthctl: no answer in time:", err)
+		fmt.Fprintln(a.err, "berthctl: no answer in time:", describe(err))
 		return exitTimeout
 	}
 	fmt.Fprintln(a.err, "berthctl:", describe(err))
@@ -80,13 +85,14 @@ func (a *app) code(err error) int {
 	return exitError
 }
 
-// describe writes an error for people: the hint on a line of its own.
+// describe writes an error for people: what it is about, and the hint on a line of its own.
 func describe(err error) string {
 	var e *fleet.Error
+	text := err.Error()
 	if errors.As(err, &e) && e.Hint != "" {
-		return e.Message + "\n  " + e.Hint
+		text = strings.Replace(text, e.Error(), e.Message, 1) + "\n  " + e.Hint
 	}
-	return err.Error()
+	return harmless(text)
 }
 
 // usageError is a mistake in the command line.
@@ -118,10 +124,12 @@ func (a *app) root() *cobra.Command {
 	f := root.PersistentFlags()
 	f.StringSliceVar(&a.addrs, "addr", envList("BERTH_ADDR", "127.0.0.1:7300"), "peers to ask, any of them will do (BERTH_ADDR)")
 	f.StringVar(&a.token, "token", "", "API token (BERTH_TOKEN)")
-	f.DurationVar(&a.timeout, "timeout", 30*time.Second, "give up after this long; watching and following have no limit")
+	f.Var((*positive)(&a.timeout), "timeout", "give up after this long; watching and following have no limit")
 	f.BoolVar(&a.json, "json", false, "print JSON")
 	f.BoolVarP(&a.yes, "yes", "y", false, "do not ask before destructive commands")
 	f.BoolVar(&a.stale, "stale", false, "take the answer of the first peer that answers, also without a leader")
+	a.timeout = 30 * time.Second
+	f.Lookup("timeout").DefValue = "30s"
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w\n  see %s --help", err, c.CommandPath())}
 	})
@@ -152,6 +160,9 @@ func strictGroups(c *cobra.Command) {
 		check := c.Args
 		c.Args = func(c *cobra.Command, args []string) error {
 			if err := check(c, args); err != nil {
+				if len(args) > 0 && check(c, nil) == nil {
+					err = fmt.Errorf("it takes no argument, and was given %q", args[0])
+				}
 				return usageError{fmt.Errorf("%s: %w\n  usage: %s", c.CommandPath(), err, c.UseLine())}
 			}
 			return nil
@@ -199,6 +210,16 @@ func (a *app) do(work func(context.Context, *client.Client) error) func(*cobra.C
 	}
 }
 
+// asking is with for what is destructive: it asks first, and the time limit begins when that is answered. The question's verb and object are format's.
+func (a *app) asking(format string, work func(context.Context, *client.Client, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := a.confirm(cmd.Context(), format, args[0]); err != nil {
+			return err
+		}
+		return a.with(work)(cmd, args)
+	}
+}
+
 // with is do for a command that takes arguments.
 func (a *app) with(work func(context.Context, *client.Client, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
@@ -210,13 +231,15 @@ func (a *app) versionCmd() *cobra.Command {
 	return &cobra.Command{Use: "version", Short: "the versions of berthctl and of the peer that answers", Args: cobra.NoArgs,
 		RunE: a.do(func(ctx context.Context, c *client.Client) error {
 			v, meta, err := c.Version(ctx)
-			if a.json {
+			switch {
+			case a.json && err == nil:
 				return a.printJSON(map[string]any{"berthctl": release.Version, "peer": v})
+			case a.json:
+				return errors.Join(a.printJSON(map[string]any{"berthctl": release.Version, "peer": nil}), err)
 			}
 			fmt.Fprintf(a.out, "berthctl %s\n", release.Version)
 			if err == nil {
 				fmt.Fprintf(a.out, "peer     %s (level %d, %s) at %s\n", v.Version, v.Level, v.Go, meta.Peer)
-				return nil
 			}
 			return err
 		})}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -16,9 +15,14 @@ import (
 )
 
 func (a *app) modelsCmd() *cobra.Command {
+	return a.watchable("models", "list the models", a.showModels)
+}
+
+// watchable is the command of a list that takes nothing but --watch.
+func (a *app) watchable(use, short string, show func(context.Context, *client.Client, client.ReadOptions) (client.Meta, error)) *cobra.Command {
 	var watch bool
-	c := &cobra.Command{Use: "models", Short: "list the models", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		return a.listing(cmd, watch, a.showModels)
+	c := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		return a.listing(cmd, watch, show)
 	}}
 	c.Flags().BoolVar(&watch, "watch", false, "show it again whenever it changes")
 	return c
@@ -210,16 +214,23 @@ func (a *app) modelDiff() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		diffs := []difference{}
 		for _, spec := range specs {
 			have, _, err := c.Model(ctx, spec.Name)
-			if errors.Is(err, fleet.NotFound) {
-				fmt.Fprintf(a.out, "%s: new\n", spec.Name)
-				continue
-			}
-			if err != nil {
+			switch {
+			case errors.Is(err, fleet.NotFound):
+				diffs = append(diffs, difference{Model: spec.Name, New: true})
+			case err != nil:
 				return err
+			default:
+				diffs = append(diffs, compare(have.Spec, spec))
 			}
-			a.printDiff(have.Spec, spec)
+		}
+		if a.json {
+			return a.printJSON(diffs)
+		}
+		for _, d := range diffs {
+			a.printDiff(d)
 		}
 		return nil
 	})}
@@ -227,20 +238,43 @@ func (a *app) modelDiff() *cobra.Command {
 	return c
 }
 
-func (a *app) printDiff(have, want fleet.ModelSpec) {
+// difference is how a file's model differs from what is applied, as diff --json prints it.
+type difference struct {
+	Model         string   `json:"model"`
+	New           bool     `json:"new"`
+	Changes       []change `json:"changes,omitempty"`
+	NewGeneration bool     `json:"new_generation"` // its replicas would be replaced
+}
+
+// change is one field of a spec; a field that is not there is empty.
+type change struct {
+	Field string `json:"field"`
+	From  string `json:"from"`
+	To    string `json:"to"`
+}
+
+func compare(have, want fleet.ModelSpec) difference {
 	was, is := flatten(have), flatten(want)
-	same := true
+	d := difference{Model: want.Name, NewGeneration: have.RunHash() != want.RunHash()}
 	for _, key := range sortedKeys(was, is) {
-		if !reflect.DeepEqual(was[key], is[key]) {
-			fmt.Fprintf(a.out, "%s: %s: %s -> %s\n", want.Name, key, cell(was[key]), cell(is[key]))
-			same = false
+		if was[key] != is[key] {
+			d.Changes = append(d.Changes, change{key, was[key], is[key]})
 		}
 	}
+	return d
+}
+
+func (a *app) printDiff(d difference) {
+	for _, c := range d.Changes {
+		fmt.Fprintf(a.out, "%s: %s: %s -> %s\n", d.Model, c.Field, cell(c.From), cell(c.To))
+	}
 	switch {
-	case same:
-		fmt.Fprintf(a.out, "%s: unchanged\n", want.Name)
-	case have.RunHash() != want.RunHash():
-		fmt.Fprintf(a.out, "%s: its replicas would be replaced (a new generation)\n", want.Name)
+	case d.New:
+		fmt.Fprintf(a.out, "%s: new\n", d.Model)
+	case len(d.Changes) == 0:
+		fmt.Fprintf(a.out, "%s: unchanged\n", d.Model)
+	case d.NewGeneration:
+		fmt.Fprintf(a.out, "%s: its replicas would be replaced (a new generation)\n", d.Model)
 	}
 }
 
@@ -301,10 +335,7 @@ func (a *app) modelScale() *cobra.Command {
 
 func (a *app) modelDelete() *cobra.Command {
 	return &cobra.Command{Use: "delete NAME", Short: "delete a model; its replicas are drained", Args: cobra.ExactArgs(1),
-		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
-			if err := a.confirm("delete the model %s", args[0]); err != nil {
-				return err
-			}
+		RunE: a.asking("delete the model %s", func(ctx context.Context, c *client.Client, args []string) error {
 			ans, err := c.DeleteModel(ctx, args[0])
 			if err != nil || a.json {
 				return orJSON(a, ans, err)

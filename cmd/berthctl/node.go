@@ -15,12 +15,7 @@ import (
 )
 
 func (a *app) nodesCmd() *cobra.Command {
-	var watch bool
-	c := &cobra.Command{Use: "nodes", Short: "list the GPU nodes, also those that only gossip knows", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		return a.listing(cmd, watch, a.showNodes)
-	}}
-	c.Flags().BoolVar(&watch, "watch", false, "show it again whenever it changes")
-	return c
+	return a.watchable("nodes", "list the GPU nodes, also those that only gossip knows", a.showNodes)
 }
 
 func (a *app) showNodes(ctx context.Context, c *client.Client, o client.ReadOptions) (client.Meta, error) {
@@ -79,10 +74,7 @@ func (a *app) nodeCmd() *cobra.Command {
 		&cobra.Command{Use: "undrain NODE", Short: "cancel a node's drain, or make a drained node schedulable again", Args: cobra.ExactArgs(1), RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
 			return a.say(c.UndrainNode(ctx, args[0]), "%s: schedulable", args[0])
 		})},
-		&cobra.Command{Use: "forget NODE", Short: "forget a node that is gone for good", Args: cobra.ExactArgs(1), RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
-			if err := a.confirm("forget the node %s and release everything placed there", args[0]); err != nil {
-				return err
-			}
+		&cobra.Command{Use: "forget NODE", Short: "forget a node that is gone for good", Args: cobra.ExactArgs(1), RunE: a.asking("forget the node %s and release everything placed there", func(ctx context.Context, c *client.Client, args []string) error {
 			return a.say(c.ForgetNode(ctx, args[0]), "%s: forgotten", args[0])
 		})},
 	)
@@ -91,10 +83,15 @@ func (a *app) nodeCmd() *cobra.Command {
 
 // say prints what was done, or returns the error.
 func (a *app) say(err error, format string, args ...any) error {
-	if err == nil && !a.json {
-		fmt.Fprintf(a.out, format+"\n", args...)
+	switch text := fmt.Sprintf(format, args...); {
+	case err != nil:
+		return err
+	case a.json:
+		return a.printJSON(map[string]string{"done": text})
+	default:
+		fmt.Fprintln(a.out, harmless(text))
+		return nil
 	}
-	return err
 }
 
 func (a *app) nodeShow(ctx context.Context, c *client.Client, args []string) error {
@@ -142,7 +139,7 @@ func (a *app) nodeDrain() *cobra.Command {
 		if err != nil {
 			return usageError{err}
 		}
-		if err := a.confirm("drain the node %s", args[0]); err != nil {
+		if err := a.confirm(cmd.Context(), "drain the node %s", args[0]); err != nil {
 			return err
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), a.timeout)

@@ -5,12 +5,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"golang.org/x/term"
 
@@ -47,10 +49,20 @@ func rows[T any](a *app, items []T, head string, row func(T) []any) error {
 
 // cell writes one value; what is empty or unknown is "-".
 func cell(v any) string {
-	if s := fmt.Sprint(v); s != "" {
+	if s := strings.NewReplacer("\n", " ", "\t", " ").Replace(harmless(fmt.Sprint(v))); s != "" {
 		return s
 	}
 	return "-"
+}
+
+// harmless takes away what would do something to a terminal: names, reasons and errors are other people's.
+func harmless(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return '\uFFFD'
+		}
+		return r
+	}, text)
 }
 
 // age writes seconds for people; an unknown duration is "-".
@@ -65,7 +77,7 @@ func size(b fleet.Bytes) string {
 }
 
 // confirm asks before something destructive: on a terminal it asks the person, elsewhere it wants --yes.
-func (a *app) confirm(format string, args ...any) error {
+func (a *app) confirm(ctx context.Context, format string, args ...any) error {
 	if a.yes {
 		return nil
 	}
@@ -73,9 +85,25 @@ func (a *app) confirm(format string, args ...any) error {
 	if !onTerminal(a.in) {
 		return usageError{fmt.Errorf("%s needs --yes when nobody can be asked", what)}
 	}
-	fmt.Fprintf(a.err, "%s? [y/N] ", what)
-	line, err := bufio.NewReader(a.in).ReadString('\n')
-	if err != nil && err != io.EOF || !strings.EqualFold(strings.TrimSpace(line), "y") {
+	fmt.Fprintf(a.err, "%s? [y/N] ", harmless(what))
+	return a.answered(ctx)
+}
+
+// answered reads what the person says. Ctrl-C is an answer too; the program then ends with the read still waiting, for a terminal's cannot be ended.
+func (a *app) answered(ctx context.Context) error {
+	said := make(chan bool, 1)
+	go func() {
+		line, err := bufio.NewReader(a.in).ReadString('\n')
+		line = strings.TrimSpace(line)
+		said <- (err == nil || err == io.EOF) && (strings.EqualFold(line, "y") || strings.EqualFold(line, "yes"))
+	}()
+	yes := false
+	select {
+	case yes = <-said:
+	case <-ctx.Done():
+		fmt.Fprintln(a.err)
+	}
+	if !yes {
 		return exit{exitError, "nothing was changed"}
 	}
 	return nil
@@ -93,9 +121,11 @@ func (a *app) watch(ctx context.Context, show func(context.Context, client.ReadO
 		switch {
 		case ctx.Err() != nil:
 			return nil // interrupted: that is how watching ends
+		case err != nil && lasting(err):
+			return err
 		case err != nil:
 			fmt.Fprintln(a.err, "berthctl:", describe(err))
-		case onTerminal(out) && !a.json:
+		case a.colour() && !a.json:
 			view = *bytes.NewBuffer(overwrite(view.String(), first))
 			fallthrough
 		default:
@@ -110,6 +140,12 @@ func (a *app) watch(ctx context.Context, show func(context.Context, client.ReadO
 		case <-time.After(time.Second):
 		}
 	}
+}
+
+// lasting says that asking again would get the same: what is watched is not there, or the question is wrong.
+func lasting(err error) bool {
+	var e *fleet.Error
+	return errors.As(err, &e) && e.Code.Status() >= 400 && e.Code.Status() < 500 && e.Code != fleet.Busy
 }
 
 // overwrite makes a view take the place of the one before without a moment of emptiness: each line clears what is left of the old one to its right,
@@ -173,7 +209,27 @@ func (a *app) extent() (width, height int) {
 	return width, height
 }
 
-// colour says whether colours may be used: on a terminal, unless NO_COLOR is set (no-color.org).
+// colour says whether colours and motion may be used: on a terminal, unless NO_COLOR is set (no-color.org).
 func (a *app) colour() bool {
 	return onTerminal(a.shown()) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
+
+// positive is a flag's duration that must be more than nothing: with none no command could do anything.
+type positive time.Duration
+
+// Set implements pflag.Value.
+func (p *positive) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err == nil && d <= 0 {
+		err = errors.New("it must be more than 0s")
+	}
+	if err == nil {
+		*p = positive(d)
+	}
+	return err
+}
+
+func (p *positive) String() string { return time.Duration(*p).String() }
+
+// Type implements pflag.Value.
+func (p *positive) Type() string { return "duration" }

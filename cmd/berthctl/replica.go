@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -14,11 +15,17 @@ import (
 	"berth/fleet/wire"
 )
 
+// replicaStates are what --state takes.
+var replicaStates = []string{"starting", "ready", "draining", "stopped", "failed"}
+
 func (a *app) replicasCmd() *cobra.Command {
 	var watch bool
 	filter := map[string]*string{"model": new(string), "node": new(string), "state": new(string)}
 	c := &cobra.Command{Use: "replicas", Short: "list the replicas, with IDLE (since the last use) and QUIET (how long it is certain that nobody used it)", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if state := *filter["state"]; state != "" && !slices.Contains(replicaStates, state) {
+				return usageError{fmt.Errorf("--state %q is no state of a replica; use one of %s", state, strings.Join(replicaStates, ", "))}
+			}
 			return a.listing(cmd, watch, func(ctx context.Context, c *client.Client, o client.ReadOptions) (client.Meta, error) {
 				q := url.Values{}
 				for k, v := range filter {
@@ -35,7 +42,7 @@ func (a *app) replicasCmd() *cobra.Command {
 	c.Flags().BoolVar(&watch, "watch", false, "show it again every second")
 	c.Flags().StringVar(filter["model"], "model", "", "only of this model")
 	c.Flags().StringVar(filter["node"], "node", "", "only with a shard on this node")
-	c.Flags().StringVar(filter["state"], "state", "", "only in this state: starting, ready, draining, stopped, failed")
+	c.Flags().StringVar(filter["state"], "state", "", "only in this state: "+strings.Join(replicaStates, ", "))
 	return c
 }
 
@@ -109,7 +116,7 @@ func (a *app) replicaShow(ctx context.Context, c *client.Client, args []string) 
 	fmt.Fprintf(w, "model\t%s, generation %d\n", r.Model, r.Generation)
 	fmt.Fprintf(w, "state\t%s for %s\n", r.State, age(r.AgeSeconds))
 	if n := note(r); n != "" {
-		fmt.Fprintf(w, "note\t%s\n", n)
+		fmt.Fprintf(w, "note\t%s\n", harmless(n))
 	}
 	if r.Door != nil {
 		fmt.Fprintf(w, "door\t%s\n", r.Door.Address)
@@ -121,7 +128,7 @@ func (a *app) replicaShow(ctx context.Context, c *client.Client, args []string) 
 		if s.Exit != nil {
 			fmt.Fprintf(w, "last exit\tcode %d %s\n", s.Exit.Code, s.Exit.Signal)
 			for _, line := range s.Exit.Log {
-				fmt.Fprintf(w, "\t%s\n", line)
+				fmt.Fprintf(w, "\t%s\n", harmless(line))
 			}
 		}
 	}
@@ -130,15 +137,8 @@ func (a *app) replicaShow(ctx context.Context, c *client.Client, args []string) 
 
 func (a *app) replicaVerb(verb, short, doing string) *cobra.Command {
 	var reason string
-	c := &cobra.Command{Use: verb + " ID", Short: short, Args: cobra.ExactArgs(1), RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
-		if err := a.confirm("%s the replica %s", verb, args[0]); err != nil {
-			return err
-		}
-		if err := c.ReplicaDo(ctx, args[0], verb, reason); err != nil {
-			return err
-		}
-		fmt.Fprintf(a.out, "%s: %s\n", args[0], doing)
-		return nil
+	c := &cobra.Command{Use: verb + " ID", Short: short, Args: cobra.ExactArgs(1), RunE: a.asking(verb+" the replica %s", func(ctx context.Context, c *client.Client, args []string) error {
+		return a.say(c.ReplicaDo(ctx, args[0], verb, reason), "%s: %s", args[0], doing)
 	})}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the events")
 	return c

@@ -27,6 +27,9 @@ func (a *app) printModel(m wire.ModelView) {
 		fmt.Fprintf(w, "not placed\t%s\n", strings.ReplaceAll(refusal(*m.Refusal), "\n", "\n\t"))
 	}
 	fields := flatten(m.Spec)
+	for key, value := range fields {
+		fields[key] = harmless(value)
+	}
 	for _, key := range sortedKeys(fields, nil) {
 		if note, ok := notYet[key]; ok {
 			fmt.Fprintf(w, "%s\t%s\t(%s)\n", key, fields[key], note)
