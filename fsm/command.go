@@ -139,6 +139,14 @@ type ReplicaFail struct {
 	Reason  string `json:"reason"`
 }
 
+// ReplicaWithdraw takes a conditional drain back, because the agent whose door is to decide on it is silent. It names the order, so that it takes back
+// none that was given since.
+type ReplicaWithdraw struct {
+	Replica string      `json:"replica"`
+	Order   fleet.Index `json:"order"`
+	Reason  string      `json:"reason"`
+}
+
 // SettingsSet replaces the cluster-wide settings.
 type SettingsSet struct {
 	Settings fleet.Settings `json:"settings"`
@@ -174,6 +182,7 @@ func (ReplicaTransitions) Kind() string { return "replica.transitions" }
 func (ReplicaStop) Kind() string        { return "replica.stop" }
 func (ReplicaRestart) Kind() string     { return "replica.restart" }
 func (ReplicaFail) Kind() string        { return "replica.fail" }
+func (ReplicaWithdraw) Kind() string    { return "replica.withdraw" }
 func (SettingsSet) Kind() string        { return "settings.set" }
 func (FreezeSet) Kind() string          { return "freeze.set" }
 func (EpochRaise) Kind() string         { return "epoch.raise" }

@@ -105,7 +105,7 @@ func TestEveryKindIsKnown(t *testing.T) {
 	for _, c := range []Command{
 		ClusterCreate{}, ServerAnnounce{}, ServerForget{}, LevelRaise{}, ModelApply{}, ModelScale{}, RolloutPause{}, ModelDelete{}, NodeRegister{}, NodeAdmin{},
 		NodeDrain{}, NodeDrainEnd{}, NodeLabel{}, NodeForget{}, NodeLiveness{}, PlanApply{}, ReplicaTransitions{}, ReplicaStop{}, ReplicaRestart{},
-		ReplicaFail{}, SettingsSet{}, FreezeSet{}, EpochRaise{},
+		ReplicaFail{}, ReplicaWithdraw{}, SettingsSet{}, FreezeSet{}, EpochRaise{},
 	} {
 		data, err := Encode(Meta{}, c)
 		if err != nil {

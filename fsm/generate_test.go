@@ -280,6 +280,7 @@ func (g *generator) replicaCommand(s *State) Command {
 	}
 	return pick(g, []Command{
 		ReplicaStop{Replica: r.ID, Reason: "asked"}, ReplicaRestart{Replica: r.ID, Reason: "asked"}, ReplicaFail{Replica: r.ID, Reason: "restarts exhausted"},
+		ReplicaWithdraw{Replica: r.ID, Order: r.Order, Reason: "its agent is silent"},
 	})
 }
 

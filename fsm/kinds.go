@@ -46,6 +46,8 @@ func kindOf(name string) (kind, bool) {
 		return simple(1, (*txn).restartReplica), true
 	case "replica.fail":
 		return simple(1, (*txn).failReplica), true
+	case "replica.withdraw":
+		return simple(1, (*txn).withdrawStop), true
 	case "settings.set":
 		return simple(1, (*txn).setSettings), true
 	case "freeze.set":

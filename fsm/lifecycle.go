@@ -147,6 +147,26 @@ func (tx *txn) failReplica(c ReplicaFail) *fleet.Error {
 	return nil
 }
 
+// withdrawStop makes a replica in a conditional drain ready again. The order to run has an index of its own: the door may have shut unheard, and its
+// word on the drain is then an answer to an older order. The engine that has ended meanwhile is started again.
+// (DESIGN §8, rule 12.)
+func (tx *txn) withdrawStop(c ReplicaWithdraw) *fleet.Error {
+	old, ok := tx.replicas.get(c.Replica)
+	switch {
+	case !ok:
+		return noReplica(c.Replica)
+	case old.Order != c.Order:
+		return fleet.Errorf(fleet.Changed, "the order to the replica %s is %s by now, not %s", c.Replica, old.Order, c.Order)
+	case old.State != fleet.DrainingDown || old.Drain.Mark == nil || old.Drain.DoorShut:
+		return fleet.Errorf(fleet.Conflict, "the replica %s is not in a conditional drain whose door is open", c.Replica)
+	}
+	r := tx.edited(old)
+	tx.takeBack(r, c.Reason)
+	r.Order = tx.at
+	tx.putReplica(r)
+	return nil
+}
+
 func noReplica(id string) *fleet.Error {
 	return fleet.Errorf(fleet.NotFound, "there is no replica %s", id).WithHint("berthctl replicas lists them")
 }

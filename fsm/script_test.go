@@ -189,6 +189,12 @@ func (s *script) replicaCommand(l line) Command {
 		return ReplicaRestart{Replica: l.word(1), Reason: l.word(2)}
 	case "fail":
 		return ReplicaFail{Replica: l.word(1), Reason: l.word(2)}
+	case "withdraw":
+		r, ok := s.m.State().Replica(l.word(1))
+		if !ok {
+			return ReplicaWithdraw{Replica: l.word(1), Reason: l.word(2)}
+		}
+		return ReplicaWithdraw{Replica: l.word(1), Order: fleet.Index{Epoch: r.Order.Epoch, N: uint64(l.num("order", int(r.Order.N)))}, Reason: l.word(2)}
 	}
 	return nil
 }

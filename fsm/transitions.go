@@ -163,11 +163,16 @@ func (tx *txn) withdrawn(r *fleet.Replica, t wire.Transition) *fleet.Error {
 	if t.Rank != 0 || r.State != fleet.DrainingDown || r.Drain.Mark == nil || r.Drain.DoorShut {
 		return fleet.Errorf(fleet.Conflict, "the replica %s is not in a conditional drain whose door is open", r.ID)
 	}
+	tx.takeBack(r, "asked for again")
+	return nil
+}
+
+// takeBack ends the conditional drain of a copy.
+func (tx *txn) takeBack(r *fleet.Replica, reason string) {
 	r.Drain = nil
 	tx.enter(r, fleet.Ready)
-	r.Reason = "asked for again"
+	r.Reason = clip(reason, maxReason)
 	tx.wantAgain(r)
-	return nil
 }
 
 // wantAgain takes back a lowered wanted number, otherwise the planner would drain as surplus what somebody has just asked for.

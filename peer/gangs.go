@@ -15,7 +15,7 @@ const doorSlack = 10 * time.Second
 
 // gangs is the duty that ends gangs whose door does not speak (DESIGN §8, rule 12): the ranks above 0 end only once rank 0 is known to be shut and
 // empty, or the deadline has passed by the leader's clock. Rank 0's machine may be gone for good; the cards of the others must not wait for it. A
-// conditional drain has no deadline and is left alone.
+// conditional drain has no deadline: withdrawals looks after it.
 type gangs struct {
 	log    *slog.Logger
 	writer writer

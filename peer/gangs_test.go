@@ -9,8 +9,16 @@ import (
 	"berth/fsm"
 )
 
-// gangState is a gang over two nodes that is draining since a moment, made by the real commands.
+// gangState is a gang over two nodes that is draining since a moment.
 func gangState(t *testing.T, at time.Time) (*fsm.Machine, string, func(fsm.Command)) {
+	t.Helper()
+	m, id, do := gang(t, at)
+	do(fsm.ReplicaStop{Replica: id, Reason: "asked"})
+	return m, id, do
+}
+
+// gang is a gang over two nodes that was just placed, made by the real commands.
+func gang(t *testing.T, at time.Time) (*fsm.Machine, string, func(fsm.Command)) {
 	t.Helper()
 	m := fsm.New()
 	index := uint64(0)
@@ -43,7 +51,6 @@ func gangState(t *testing.T, at time.Time) (*fsm.Machine, string, func(fsm.Comma
 	for r := range m.State().Replicas() {
 		id = r.ID
 	}
-	do(fsm.ReplicaStop{Replica: id, Reason: "asked"})
 	return m, id, do
 }
 

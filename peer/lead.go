@@ -43,6 +43,7 @@ func (l *leader) lead(ctx context.Context, number uint64) error {
 	g.Add("liveness", l.liveness(term).run)
 	g.Add("drains", (&drains{log: l.log, writer: l.core}).run)
 	g.Add("gangs", (&gangs{log: l.log, writer: l.core}).run)
+	g.Add("withdrawals", (&withdrawals{log: l.log, writer: l.core, term: term, clock: l.clock}).run)
 	g.Add("promotion", l.promotion)
 	g.Add("silent peers", l.core.node.MendSilent)
 	g.Add("levels", (&levels{log: l.log, writer: l.core, servers: l.core.node.Servers}).run)

@@ -158,6 +158,19 @@ func (a *app) nodeDrain() *cobra.Command {
 	return c
 }
 
+// drainTimedOut says what a drain has left at its deadline, what that waits for, and how an operator goes on.
+func drainTimedOut(node string, d wire.DrainView) string {
+	text := fmt.Sprintf("%s: the drain's deadline has passed; the node is cordoned, and this serves on: %s", node, cell(strings.Join(d.Left, ", ")))
+	for _, why := range d.Waiting {
+		text += "\n  " + why
+	}
+	return text + "\n" + strings.Join([]string{
+		"  to give it more time: berthctl node drain " + node + " --deadline DURATION",
+		"  to empty the node without a replacement: berthctl replica stop ID, for each; its model is short of it until there is room",
+		"  to use the node again: berthctl node undrain " + node,
+	}, "\n")
+}
+
 // watchDrain follows a drain to its end, saying what is left whenever that changes.
 func (a *app) watchDrain(ctx context.Context, c *client.Client, node string) error {
 	var after fleet.Index
@@ -177,7 +190,7 @@ func (a *app) watchDrain(ctx context.Context, c *client.Client, node string) err
 		case d.State == "done":
 			return a.say(nil, "%s: drained", node)
 		case d.State == "timed_out":
-			return exit{exitTimeout, fmt.Sprintf("%s: the drain's deadline has passed; left: %s", node, strings.Join(d.Left, ", "))}
+			return exit{exitTimeout, drainTimedOut(node, d)}
 		case d.State == "cancelled":
 			return exit{exitError, node + ": the drain was cancelled"}
 		}

@@ -35,7 +35,8 @@ func TestANodesDrainEndsWithACode(t *testing.T) {
 		x.settled()
 		node, replica := x.nodeOf("deepseek-ai/DeepSeek-R1")
 		_, said := x.at(exitTimeout, "--yes", "node", "drain", node, "--deadline", "20s", "--reason", "a new fan")
-		for _, want := range []string{"left: " + replica, "waiting: no free block of 2 nodes of 8 x h100-sxm-80gb", "deadline has passed"} {
+		for _, want := range []string{"left: " + replica, "waiting: no free block of 2 nodes of 8 x h100-sxm-80gb", "deadline has passed", "serves on: " + replica, "berthctl replica stop",
+			"berthctl node undrain " + node} {
 			if !strings.Contains(said, want) {
 				t.Errorf("a drain without room does not say %q:\n%s", want, said)
 			}

@@ -57,6 +57,13 @@ func (t *Term) PeerHeard(now time.Duration, id string) (time.Duration, bool) {
 	return now - p.at, ok
 }
 
+// SilentAgents lists the nodes whose agents have not been heard for longer than they are told to be silent.
+func (t *Term) SilentAgents(now time.Duration) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.silentAgents(now)
+}
+
 // silentAgents lists the nodes that have not been heard for longer than agents are told to be silent. One that was never heard in this term
 // counts from its beginning: a new leader does not call everybody silent. The caller holds the lock.
 func (t *Term) silentAgents(now time.Duration) []string {
