@@ -36,9 +36,9 @@ func (a affinity) cached(p *Prompt) float64 {
 	return min(bytes, float64(p.Bytes))
 }
 
-// affinity is what the replica has. guess is how many blocks it may have.
-func (r *replica) affinity(p *Prompt, guess int) affinity {
-	return affinity{blocks: r.index.Match(p.Blocks, guess), session: p.Session != 0 && r.index.Has(p.Session), adapter: p.Adapter != 0 && r.index.Has(p.Adapter)}
+// affinity is what the replica has, which has so many blocks.
+func (r *replica) affinity(p *Prompt, blocks int) affinity {
+	return affinity{blocks: blocks, session: p.Session != 0 && r.index.Has(p.Session), adapter: p.Adapter != 0 && r.index.Has(p.Adapter)}
 }
 
 // keep notes that the replica has the prompt from now on: at the moment of choice, so that a burst is told apart.

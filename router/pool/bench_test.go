@@ -49,3 +49,38 @@ func BenchmarkAcquireRelease(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkUse is Acquire and Release alone and on all processors, and what of it the time of use is: the same with a clock
+// that costs nothing, which no router has. The policy is off, then on for a request without a prompt.
+func BenchmarkUse(b *testing.B) {
+	start := time.Now()
+	clocks := map[string]func() time.Duration{"timed": func() time.Duration { return time.Since(start) }, "untimed": func() time.Duration { return 1 }}
+	for _, policy := range []string{"least-loaded", "ttft"} {
+		for name, now := range clocks {
+			p := NewAt(now, now)
+			p.Apply(wire.Table{Models: []wire.TableModel{fleetOf(policy, 4)}})
+			use := func(hint *Hint) {
+				l, err := p.Acquire(context.Background(), "m", hint)
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				l.Release(Served)
+			}
+			b.Run(policy+"/"+name+"/one", func(b *testing.B) {
+				b.ReportAllocs()
+				hint := &Hint{}
+				for b.Loop() {
+					use(hint)
+				}
+			})
+			b.Run(policy+"/"+name+"/all", func(b *testing.B) {
+				b.RunParallel(func(pb *testing.PB) {
+					for hint := new(Hint); pb.Next(); {
+						use(hint)
+					}
+				})
+			})
+		}
+	}
+}

@@ -123,7 +123,9 @@ type model struct {
 	knocked  bool       // a request came and could not even wait; told in the next report
 	pace     pace       // of all replicas, for one of which little is known
 	luck     float64    // part of a prompt that its home has although this router did not send it there
-	has      []affinity // scratch
+	has      []affinity // scratch, as are the next two
+	indexes  []*prefix.Index
+	blocks   []int
 	trunks   trunks
 	seen     sight
 	troubled int // replicas with trouble: while 0, no choice reads a clock for them

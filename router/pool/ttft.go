@@ -69,14 +69,13 @@ func (ttft) pick(m *model, hint *Hint, c []*replica, start int) int {
 
 // affinities returns what each candidate has of the prompt, in the model's scratch.
 func (m *model) affinities(p *Prompt, c []*replica) []affinity {
-	m.has = m.has[:0]
-	guess := 0
+	m.has, m.indexes = m.has[:0], m.indexes[:0]
 	for _, r := range c {
-		a := r.affinity(p, guess)
-		if a.blocks > 0 {
-			guess = a.blocks
-		}
-		m.has = append(m.has, a)
+		m.indexes = append(m.indexes, &r.index)
+	}
+	m.blocks = prefix.Matches(m.blocks[:0], m.indexes, p.Blocks)
+	for i, r := range c {
+		m.has = append(m.has, r.affinity(p, m.blocks[i]))
 	}
 	return m.has
 }
@@ -120,7 +119,7 @@ type guess struct {
 // expect puts a request into the queue of the replica that it goes to. The model's lock is held.
 func (m *model) expect(r *replica, hint *Hint, now time.Duration) guess {
 	p := &hint.Prompt
-	has := r.affinity(p, 0)
+	has := r.affinity(p, r.index.Match(p.Blocks, 0))
 	g := guess{made: true, arrived: now, bytes: float64(p.Bytes), compute: float64(p.Bytes) - has.cached(p)}
 	g.blocks, g.age = r.index.Remembered(p.Blocks)
 	if m.seen.hint == hint {

@@ -1,5 +1,7 @@
 package prefix
 
+import "sync/atomic"
+
 // Index remembers the blocks that one replica has had, for as long as the replica is likely to have them. It is a table
 // of sets of eight, as a processor's cache is: no pointers for the garbage collector, one line of memory a look-up, and
 // the longest-unused of a full set makes room. It grows with use up to [MaxBlocks]; an entry takes [EntrySize] bytes and
@@ -14,9 +16,42 @@ type Index struct {
 	limit uint32 // capacity that is believed of the replica, blocks; 0: MaxBlocks
 }
 
-type set [8]entry
+// ways is how many entries a set has.
+const ways = 8
 
-type entry struct{ tag, stamp uint32 } // tag 0: empty
+// set is eight entries, in one line of a processor's cache. Tags lie two to a word, so that a look-up compares two at once and, since
+// most look-ups of a block are in vain, branches once. Tag 0 is an empty entry.
+type set struct {
+	tags   [ways / 2]uint64
+	stamps [ways]uint32
+}
+
+// slot is where in the set a tag is; -1 if it is not there.
+func (s *set) slot(tag uint32) int {
+	const low, high = 1<<32 | 1, 1<<63 | 1<<31
+	both := uint64(tag) * low
+	a, b, c, d := s.tags[0]^both, s.tags[1]^both, s.tags[2]^both, s.tags[3]^both
+	if ((a-low)&^a|(b-low)&^b|(c-low)&^c|(d-low)&^d)&high == 0 { // no half of a word is zero
+		return -1
+	}
+	for i, x := range [...]uint64{a, b, c, d} {
+		switch {
+		case uint32(x) == 0:
+			return 2 * i
+		case x>>32 == 0:
+			return 2*i + 1
+		}
+	}
+	return -1
+}
+
+func (s *set) tag(slot int) uint32 { return uint32(s.tags[slot/2] >> (slot % 2 * 32)) }
+
+func (s *set) put(slot int, tag, stamp uint32) {
+	shift := slot % 2 * 32
+	s.tags[slot/2] = s.tags[slot/2]&^(0xffffffff<<shift) | uint64(tag)<<shift
+	s.stamps[slot] = stamp
+}
 
 // EntrySize is the memory of an entry in bytes.
 const EntrySize = 8
@@ -32,16 +67,15 @@ const (
 
 func tagOf(hash uint64) uint32 { return max(uint32(hash>>32), 1) }
 
-func (x *Index) find(hash uint64) *entry {
+// find returns where the block's stamp is; nil if the block is not remembered.
+func (x *Index) find(hash uint64) *uint32 {
 	if len(x.sets) == 0 {
 		return nil
 	}
 	tag := tagOf(hash)
 	s := &x.sets[tag&uint32(len(x.sets)-1)]
-	for i := range s {
-		if s[i].tag == tag {
-			return &s[i]
-		}
+	if i := s.slot(tag); i >= 0 {
+		return &s.stamps[i]
 	}
 	return nil
 }
@@ -63,7 +97,7 @@ func (x *Index) Age(hash uint64) (int, bool) {
 	if e == nil {
 		return 0, false
 	}
-	return int(x.clock - e.stamp), true
+	return int(x.clock - *e), true
 }
 
 // Has says whether the replica likely has the block.
@@ -75,6 +109,46 @@ func (x *Index) Has(hash uint64) bool {
 // Match returns how many blocks at the begin of the chain the replica likely has. guess is looked at first: what another
 // replica has is often right, since many have the same trunk of a prompt and no more. 0 is no guess.
 func (x *Index) Match(chain []uint64, guess int) int { return x.match(chain, x.Limit(), guess) }
+
+// Matches appends Match of each index. The tables of many replicas lie in no cache, so a look-up is a wait for memory; those
+// that do not depend on each other are made to overlap, by a first pass that only touches what the second will read.
+func Matches(to []int, indexes []*Index, chain []uint64) []int {
+	if len(chain) == 0 {
+		for range indexes {
+			to = append(to, 0)
+		}
+		return to
+	}
+	touch(indexes, chain[:min(2, len(chain))])
+	guess := 0
+	for i, x := range indexes {
+		n := x.Match(chain, guess)
+		if to = append(to, n); n > 0 && n != guess {
+			guess = n
+			touch(indexes[i+1:], chain[n-1:min(n+2, len(chain))])
+		}
+	}
+	return to
+}
+
+// touched keeps the loads of touch from being left out as useless.
+var touched atomic.Uint32
+
+// touch brings the sets of the hashes into the processor's cache.
+func touch(indexes []*Index, hashes []uint64) {
+	sum := uint32(0)
+	for _, h := range hashes {
+		tag := tagOf(h)
+		for _, x := range indexes {
+			if len(x.sets) > 0 {
+				sum += x.sets[tag&uint32(len(x.sets)-1)].stamps[0]
+			}
+		}
+	}
+	if sum == 1<<31 { // hardly ever, which the compiler cannot know
+		touched.Add(1)
+	}
+}
 
 // Remembered is Match for what the replica has ever had and may have evicted, and the age of the last such block.
 func (x *Index) Remembered(chain []uint64) (blocks, age int) {
@@ -88,14 +162,14 @@ func (x *Index) Remembered(chain []uint64) (blocks, age int) {
 // set is a hole, so two neighbours are looked at before a miss is believed.
 func (x *Index) match(chain []uint64, limit, guess int) int {
 	has := func(i int) bool {
-		if e := x.find(chain[i]); e != nil && int(x.clock-e.stamp) <= limit {
+		if e := x.find(chain[i]); e != nil && int(x.clock-*e) <= limit {
 			return true
 		}
 		if i+1 == len(chain) {
 			return false
 		}
 		e := x.find(chain[i+1])
-		return e != nil && int(x.clock-e.stamp) <= limit
+		return e != nil && int(x.clock-*e) <= limit
 	}
 	if 0 < guess && guess <= len(chain) && has(guess-1) && (guess == len(chain) || !has(guess)) {
 		return guess
@@ -137,38 +211,38 @@ func (x *Index) Touch(hash uint64) { x.put(hash) }
 
 func (x *Index) put(hash uint64) {
 	if e := x.find(hash); e != nil {
-		e.stamp = x.clock
+		*e = x.clock
 		return
 	}
 	if x.used >= 3*len(x.sets) && len(x.sets) < maxSets { // fuller, too many sets would overflow
 		x.grow()
 	}
-	x.insert(entry{tagOf(hash), x.clock})
+	x.insert(tagOf(hash), x.clock)
 }
 
-func (x *Index) insert(e entry) {
-	s := &x.sets[e.tag&uint32(len(x.sets)-1)]
+func (x *Index) insert(tag, stamp uint32) {
+	s := &x.sets[tag&uint32(len(x.sets)-1)]
 	oldest := 0
-	for i := range s {
-		if s[i].tag == 0 {
-			s[i] = e
+	for i := range ways {
+		if s.tag(i) == 0 {
+			s.put(i, tag, stamp)
 			x.used++
 			return
 		}
-		if x.clock-s[i].stamp > x.clock-s[oldest].stamp {
+		if x.clock-s.stamps[i] > x.clock-s.stamps[oldest] {
 			oldest = i
 		}
 	}
-	s[oldest] = e
+	s.put(oldest, tag, stamp)
 }
 
 func (x *Index) grow() {
 	old := x.sets
 	x.sets, x.used = make([]set, max(2*len(old), firstSets)), 0
 	for i := range old {
-		for _, e := range old[i] {
-			if e.tag != 0 {
-				x.insert(e)
+		for j := range ways {
+			if tag := old[i].tag(j); tag != 0 {
+				x.insert(tag, old[i].stamps[j])
 			}
 		}
 	}
@@ -178,4 +252,4 @@ func (x *Index) grow() {
 func (x *Index) Blocks() int { return x.used }
 
 // Bytes is the memory of the index.
-func (x *Index) Bytes() int { return len(x.sets) * len(set{}) * EntrySize }
+func (x *Index) Bytes() int { return len(x.sets) * ways * EntrySize }
