@@ -5,9 +5,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
@@ -61,6 +64,49 @@ func TestAPIKeys(t *testing.T) {
 		req.Header.Set("X-Api-Key", "k2")
 		if a := c.do(req); a.status != 200 || strings.Contains(a.body, `"m"`) || !strings.Contains(a.body, `"n"`) {
 			t.Errorf("models of k2: %d %s", a.status, a.body)
+		}
+	})
+}
+
+// TestTheFileOfKeysIsFollowed: a new key opens and an old one does not, within seconds; a file that is of no use changes
+// nothing.
+func TestTheFileOfKeysIsFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "keys.yaml")
+		stamp := time.Now()
+		write := func(text string) {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			stamp = stamp.Add(time.Second)
+			if err := os.Chtimes(path, stamp, stamp); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("version: 1\nkeys: [{name: a, sha256: " + sha("k1") + "}]\n")
+		f, err := access.Read(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := newCluster(t, func(c *Config) { c.Keys, c.KeysFile = &f, path })
+		c.set(model("m", c.engine("a", "10.0.0.1", ok("a"))))
+		for _, step := range []struct{ text, opens, shut string }{
+			{"", "k1", "k2"},
+			{"version: 1\nkeys: [{name: a, sha256: " + sha("k2") + "}]\n", "k2", "k1"},
+			{"version: 1\nkeys: []\n", "k2", "k1"},
+			{"version: 1\nkeys: [{name: b, sha256: " + sha("k1") + "}]\n", "k1", "k2"},
+		} {
+			if step.text != "" {
+				write(step.text)
+			}
+			time.Sleep(keysLook + time.Second)
+			for key, want := range map[string]int{step.opens: 200, step.shut: 401} {
+				req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, base+chatPath, strings.NewReader(chatBody))
+				req.Header.Set("Authorization", "Bearer "+key)
+				if a := c.do(req); a.status != want {
+					t.Errorf("after %q, %s: %d, want %d", step.text, key, a.status, want)
+				}
+			}
 		}
 	})
 }

@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -47,8 +48,12 @@ type Config struct {
 	// tick. Default: the kernel's boot-time clock.
 	Clock func() time.Duration
 
-	// Keys says who may send requests, and how many; nil: everybody, any number.
-	Keys *access.File
+	// Keys says who may send requests, and how many; nil: everybody, any number. KeysFile, if it is named, is where they
+	// were read from: it is followed when it changes.
+	Keys     *access.File
+	KeysFile string
+	// TLS is for the clients' port alone; nil: the policy's.
+	TLS *tls.Config
 
 	Tick    time.Duration // between reports; default 1 s
 	Wait    time.Duration // of a blocking query for the table; default 30 s
@@ -111,6 +116,15 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// clients is the policy of the clients' port.
+func (c Config) clients() listen.Policy {
+	p := c.Policy
+	if c.TLS != nil {
+		p.TLS = c.TLS
+	}
+	return p
+}
+
 // Validate lists everything that is wrong, defaults filled in.
 func (c Config) Validate() error {
 	c = c.withDefaults()
@@ -126,8 +140,8 @@ func (c Config) Validate() error {
 	require(c.DataDir != "", "the data directory is not named (--data-dir)")
 	require(c.Source != nil && c.Sink != nil, "there is no peer to ask (--join or --peer)")
 	require(c.Bind != c.Ops || strings.HasSuffix(c.Bind, ":0"), "clients and operators share the address %s; give --bind and --ops-bind different ones", c.Bind)
-	for _, addr := range []string{c.Bind, c.Ops} {
-		if err := c.Policy.Check(addr); err != nil {
+	for _, err := range []error{c.clients().Check(c.Bind), c.Policy.Check(c.Ops)} {
+		if err != nil {
 			bad = append(bad, err)
 		}
 	}
@@ -136,6 +150,7 @@ func (c Config) Validate() error {
 			bad = append(bad, fmt.Errorf("API keys: %w", err))
 		}
 	}
+	require(c.KeysFile == "" || c.Keys != nil, "the file of API keys %s is to be followed, and no keys are given to begin with", c.KeysFile)
 	for name, d := range map[string]time.Duration{"tick": c.Tick, "wait": c.Wait, "drain": c.Drain, "body idle time": c.BodyIdle, "time for tokens to move": c.Hung,
 		"keep-alive delay": c.KeepAliveAfter, "keep-alive interval": c.KeepAliveEvery} {
 		require(d > 0, "the %s is %s; it must be more than 0s", name, d)

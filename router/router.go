@@ -103,7 +103,7 @@ func (r *Router) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, r.Close()) }()
 	defer r.transport.CloseIdleConnections()
 	defer r.upstream.CloseIdle()
-	clients, err := r.config.Policy.Listen(ctx, r.config.Network, listen.Spec{Addr: r.config.Bind, Flag: "--bind", Shared: r.config.Share})
+	clients, err := r.config.clients().Listen(ctx, r.config.Network, listen.Spec{Addr: r.config.Bind, Flag: "--bind", Shared: r.config.Share})
 	if err != nil {
 		return fmt.Errorf("router: %w", err)
 	}
@@ -127,7 +127,11 @@ func (r *Router) serve(ctx context.Context, clients, operators net.Listener) err
 	back.Add("operators", func(ctx context.Context) error {
 		return listen.ServeHTTP(ctx, operators, r.operators(), listen.ServerOptions{Log: c.Logger, Drain: time.Second})
 	})
-	back.Add("exposure", func(ctx context.Context) error { return c.Policy.Warn(ctx, c.Logger, c.Bind, c.Ops) })
+	back.Add("exposure of clients", func(ctx context.Context) error { return c.clients().Warn(ctx, c.Logger, c.Bind) })
+	back.Add("exposure of operators", func(ctx context.Context) error { return c.Policy.Warn(ctx, c.Logger, c.Ops) })
+	if c.KeysFile != "" {
+		back.Add("API keys", r.followKeys)
+	}
 	back.Add("clients", func(back context.Context) error {
 		front, stop := r.front(ctx, back)
 		defer stop()

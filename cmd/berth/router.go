@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -25,6 +26,8 @@ type routerFlags struct {
 	drain      time.Duration
 	keys       string
 	share      bool
+	tlsCert    string
+	tlsKey     string
 }
 
 func routerCmd() *cobra.Command {
@@ -40,6 +43,13 @@ func routerCmd() *cobra.Command {
 			}
 			return f.run(c, f.ops(), func(ctx context.Context, log *slog.Logger) error {
 				cfg.Logger = log
+				if f.tlsCert != "" {
+					certificate, err := listen.NewCertificate(f.tlsCert, f.tlsKey, log)
+					if err != nil {
+						return err
+					}
+					cfg.TLS = certificate.Config()
+				}
 				g := run.NewGroup(ctx)
 				g.Add("router", func(ctx context.Context) error { return roles.RunRouter(ctx, cfg, join) })
 				g.Add("heap", func(ctx context.Context) error { return heap.Spare(ctx, router.SpareHeap) })
@@ -59,7 +69,9 @@ func (f *routerFlags) add(c *cobra.Command) {
 	s.StringVar(&f.gossipBind, "gossip-bind", "", "gossip address to listen on (default: a free port on the host of --bind)")
 	s.DurationVar(&f.drain, "drain", 30*time.Second, "what requests in flight may have when the router ends")
 	s.BoolVar(&f.share, "share-ports", false, "take over from a running router with the same flags once that is told to end, and let the next one take over: no request fails")
-	s.StringVar(&f.keys, "api-keys", "", "file of API keys, by their hashes, and of limits; without it everybody may send anything")
+	s.StringVar(&f.keys, "api-keys", "", "file of API keys, by their hashes, and of limits, read again when it changes; without it everybody may send anything")
+	s.StringVar(&f.tlsCert, "tls-cert", "", "file of the certificate (PEM, with its chain) for clients; read again when it changes")
+	s.StringVar(&f.tlsKey, "tls-key", "", "file of the certificate's key (PEM)")
 }
 
 func (f *routerFlags) resolve(c *cobra.Command) (router.Config, roles.Join, error) {
@@ -78,7 +90,10 @@ func (f *routerFlags) resolve(c *cobra.Command) (router.Config, roles.Join, erro
 		if err != nil {
 			return cfg, roles.Join{}, usageError{fmt.Errorf("--api-keys: %w", err)}
 		}
-		cfg.Keys = &keys
+		cfg.Keys, cfg.KeysFile = &keys, f.keys
+	}
+	if (f.tlsCert == "") != (f.tlsKey == "") {
+		return cfg, roles.Join{}, usageError{errors.New("--tls-cert and --tls-key belong together")}
 	}
 	join := roles.Join{Seeds: f.join, PeerURLs: f.peerURLs, Bind: f.gossipBind, Advertise: hostOf(f.advertise, f.gossipBind)}
 	if join.Bind == "" {

@@ -12,17 +12,16 @@ import (
 
 // Gate admits requests by a file of keys. It is safe for concurrent use.
 type Gate struct {
+	mu      sync.Mutex
 	clients map[[sha256.Size]byte]*Client
-
-	mu     sync.Mutex
-	models map[string]*meter
+	models  map[string]*meter
 }
 
 // Client is who has a key.
 type Client struct {
 	Name   string
-	models []string
-	meter  meter
+	models []string // never changed: a new file makes a new Client
+	meter  *meter
 }
 
 // Denial is why a request may not go on.
@@ -33,22 +32,38 @@ type Denial struct {
 
 // New makes a gate by a valid file.
 func New(f File) *Gate {
-	g := &Gate{clients: make(map[[sha256.Size]byte]*Client, len(f.Keys)), models: make(map[string]*meter, len(f.Models))}
+	g := new(Gate)
+	g.Take(f)
+	return g
+}
+
+// Take replaces the file by another valid one. What is in flight, and what a rate has left, goes on under the same name;
+// requests that were admitted before stay so.
+func (g *Gate) Take(f File) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	clients, models := make(map[[sha256.Size]byte]*Client, len(f.Keys)), make(map[string]*meter, len(f.Models))
+	old := make(map[string]*meter, len(g.clients))
+	for _, c := range g.clients {
+		old[c.Name] = c.meter
+	}
 	for _, k := range f.Keys {
 		var sum [sha256.Size]byte
 		_, _ = hex.Decode(sum[:], []byte(k.SHA256)) // valid
-		g.clients[sum] = &Client{Name: k.Name, models: k.Models, meter: newMeter("the key "+k.Name, k.RequestsPerMinute, k.MaxInFlight)}
+		clients[sum] = &Client{Name: k.Name, models: k.Models, meter: old[k.Name].with("the key "+k.Name, k.RequestsPerMinute, k.MaxInFlight)}
 	}
 	for _, m := range f.Models {
-		meter := newMeter("the model "+m.Name, m.RequestsPerMinute, m.MaxInFlight)
-		g.models[m.Name] = &meter
+		models[m.Name] = g.models[m.Name].with("the model "+m.Name, m.RequestsPerMinute, m.MaxInFlight)
 	}
-	return g
+	g.clients, g.models = clients, models
 }
 
 // Client returns who has the key. What is looked up is its hash, so the time that it takes says nothing of any key.
 func (g *Gate) Client(key string) (*Client, bool) {
-	c, ok := g.clients[sha256.Sum256([]byte(key))]
+	sum := sha256.Sum256([]byte(key))
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c, ok := g.clients[sum]
 	return c, ok
 }
 
@@ -97,10 +112,18 @@ type meter struct {
 // burstSeconds is how long a client may have been quiet for its rate to be made up for at once.
 const burstSeconds = 10
 
-func newMeter(whose string, perMinute, most int) meter {
+// with is the meter under new limits; a nil one is new. The gate's lock is held.
+func (m *meter) with(whose string, perMinute, most int) *meter {
 	rate := float64(perMinute) / 60
 	burst := max(1, rate*burstSeconds)
-	return meter{whose: whose, rate: rate, burst: burst, tokens: burst, most: most}
+	if m == nil {
+		return &meter{whose: whose, rate: rate, burst: burst, tokens: burst, most: most}
+	}
+	if m.rate == 0 {
+		m.tokens, m.filled = burst, time.Time{}
+	}
+	m.rate, m.burst, m.tokens, m.most = rate, burst, min(m.tokens, burst), most
+	return m
 }
 
 func (m *meter) obstacle(now time.Time) *Denial {

@@ -87,6 +87,40 @@ func TestInFlight(t *testing.T) {
 	}
 }
 
+// TestANewFile: keys come and go at once, limits change, and what is in flight and used of a rate stays counted.
+func TestANewFile(t *testing.T) {
+	g, c := gate(t)
+	now := time.Unix(1000, 0)
+	leave, denied := g.Enter(c, "m", now)
+	if denied != nil {
+		t.Fatal(denied.Message)
+	}
+	g.Take(File{Version: 1, Keys: []Key{{Name: "search", SHA256: sum("k9"), MaxInFlight: 2, RequestsPerMinute: 60}}})
+	for key, want := range map[string]bool{"k1": false, "k2": false, "k9": true} {
+		if _, ok := g.Client(key); ok != want {
+			t.Errorf("%s opens: %v", key, ok)
+		}
+	}
+	c, _ = g.Client("k9")
+	if _, denied := g.Enter(c, "m", now); denied != nil {
+		t.Errorf("the second of two: %s", denied.Message)
+	}
+	if _, denied := g.Enter(c, "m", now); denied == nil {
+		t.Error("the third of two, one of which came under the old file")
+	}
+	leave()
+	for i := range 8 { // ten at once, two of which are used
+		l, denied := g.Enter(c, "m", now)
+		if denied != nil {
+			t.Fatalf("request %d after the change: %s", i, denied.Message)
+		}
+		l()
+	}
+	if _, denied := g.Enter(c, "m", now); denied == nil {
+		t.Error("a new file gives a new burst")
+	}
+}
+
 func TestFileOfKeys(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.yaml")
 	for text, want := range map[string]string{
