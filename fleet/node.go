@@ -57,7 +57,7 @@ const (
 type Node struct {
 	Name          string            `json:"name"`
 	ID            string            `json:"id"`       // made once, kept on the node's disk
-	Instance      uint64            `json:"instance"` // counts the agent's starts, on disk
+	Instance      uint64            `json:"instance"` // counts the agent's starts, on disk, from 1; 0: it has not registered since a restore
 	Address       string            `json:"address"`  // host:port of the agent
 	EngineAddress string            `json:"engine_address,omitempty"`
 	Version       string            `json:"version,omitempty"`

@@ -80,7 +80,7 @@ func nodeIssues(n *fleet.Node, replicas int) []issue {
 		out = append(out, issue{kind, fmt.Sprintf("node %s", n.Name) + fmt.Sprintf(format, args...)})
 	}
 	if n.Unreachable {
-		add(nodeUnreachable, " is unreachable")
+		add(nodeUnreachable, " is unreachable%s", because(n.UnreachableReason))
 	}
 	if n.Drain != nil && n.Drain.State == "timed_out" && n.Admin == fleet.Cordoned && replicas > 0 {
 		add(drainTimedOut, ": its drain timed out with %s left", plural(replicas, "replica"))
@@ -92,6 +92,14 @@ func nodeIssues(n *fleet.Node, replicas int) []issue {
 		add(unmanagedHolds, ": %s", unmanagedText(n.Unmanaged))
 	}
 	return out
+}
+
+// because gives a reason in brackets, where there is one.
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + reason + ")"
 }
 
 func unmanagedText(list []fleet.Unmanaged) string {
@@ -114,10 +122,7 @@ func unhealthyCards(n *fleet.Node) (int, string) {
 			why = append(why, g.Reason)
 		}
 	}
-	if len(why) == 0 {
-		return bad, ""
-	}
-	return bad, " (" + strings.Join(why, ", ") + ")"
+	return bad, because(strings.Join(why, ", "))
 }
 
 func replicaIssues(r *fleet.Replica) []issue {

@@ -102,9 +102,11 @@ func TestExitCodes(t *testing.T) {
 		"no leader":         {func(in *Input) { in.Leader = "" }, 3, "no leader"},
 		"behind":            {func(in *Input) { in.CaughtUp = false }, 3, "not caught up"},
 		"brake":             {func(in *Input) { in.Brake = &brake }, 3, brake},
-		"unreachable node":  {func(in *Input) { in.Nodes[0].Unreachable = true }, 3, "node n1 is unreachable"},
-		"silent agent":      {func(in *Input) { in.Heartbeats["n1"] = time.Minute }, 3, "its agent is silent"},
-		"silent router":     {func(in *Input) { in.Routers = []Router{{Report: wire.Report{Router: "r1"}, Age: time.Minute}} }, 3, "router r1"},
+		"unreachable node": {func(in *Input) {
+			in.Nodes[0].Unreachable, in.Nodes[0].UnreachableReason = true, "no heartbeat for 30s"
+		}, 3, "node n1 is unreachable (no heartbeat for 30s)"},
+		"silent agent":  {func(in *Input) { in.Heartbeats["n1"] = time.Minute }, 3, "its agent is silent"},
+		"silent router": {func(in *Input) { in.Routers = []Router{{Report: wire.Report{Router: "r1"}, Age: time.Minute}} }, 3, "router r1"},
 		"unhealthy card": {func(in *Input) {
 			in.Nodes[0].Inventory.GPUs[3].Health, in.Nodes[0].Inventory.GPUs[3].Reason = fleet.Unhealthy, "xid 94"
 		}, 3, "1 GPU not healthy (xid 94)"},
