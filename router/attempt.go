@@ -99,6 +99,10 @@ func (x *exchange) unreached(lease *pool.Lease, err error) (pool.Verdict, bool) 
 	x.h.log.Warn("a replica did not answer", "replica", lease.Endpoint.Replica, "address", lease.Endpoint.Address, "error", err, "request", x.id)
 	x.last = &openai.Error{Status: http.StatusBadGateway, Code: "replica_failed", RetryAfter: time.Second,
 		Message: "the replica that had this request failed before it answered"}
+	if verdict == pool.Refused { // as after a refusal by a door: nothing has been done
+		x.last = &openai.Error{Status: http.StatusServiceUnavailable, Code: "model_not_ready", RetryAfter: time.Second,
+			Message: "no replica of the model could be reached"}
+	}
 	if x.tryAnother(lease, reason) {
 		return verdict, false
 	}

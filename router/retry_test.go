@@ -153,7 +153,7 @@ func TestRefusedConnection(t *testing.T) {
 		c.peers.change(func() { c.peers.dead = true })
 		start := time.Now()
 		a := c.post(chatPath, chatBody)
-		if a.apiError(t); a.status != 502 || a.header.Get("Retry-After") == "" || time.Since(start) > 2*time.Second {
+		if _, _, code := a.apiError(t); a.status != 503 || code != "model_not_ready" || a.header.Get("Retry-After") == "" || time.Since(start) > 2*time.Second {
 			t.Errorf("%d after %v: %s", a.status, time.Since(start), a.body)
 		}
 		if a := c.post(chatPath, chatBody); a.status != 503 || a.header.Get("Retry-After") == "" {

@@ -59,15 +59,15 @@ func copyTree(ctx context.Context) (tree, error) {
 	}
 	t := tree{dir}
 	for f := range strings.SplitSeq(strings.TrimRight(string(out), "\x00"), "\x00") {
-		if err := t.restore(f); err != nil && !errors.Is(err, fs.ErrNotExist) { // git lists what was deleted, too
+		if err := t.copy(f); err != nil && !errors.Is(err, fs.ErrNotExist) { // git lists what was deleted, too
 			return t, err
 		}
 	}
 	return t, nil
 }
 
-// restore copies one file from the repository again.
-func (t tree) restore(f string) error {
+// copy takes one file from the repository.
+func (t tree) copy(f string) error {
 	data, err := os.ReadFile(f)
 	if err != nil {
 		return err
@@ -90,7 +90,11 @@ func (t tree) try(ctx context.Context, path string, timeout time.Duration) (_ st
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, t.heal(m)) }()
+	whole, err := t.read(m.files)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, t.heal(whole)) }()
 	if out, err := t.command(ctx, bytes.NewReader(text), "git", "apply", "-C1", "-"); err != nil {
 		return "", fmt.Errorf("it does not apply any more; make it anew: %s", firstLines(out))
 	}
@@ -109,14 +113,27 @@ func (t tree) try(ctx context.Context, path string, timeout time.Duration) (_ st
 	if err != nil {
 		return "", err
 	}
-	return by, errors.Join(t.heal(m), t.passes(ctx, by))
+	return by, errors.Join(t.heal(whole), t.passes(ctx, by))
+}
+
+// read reads files of the copy. The repository itself may have moved on since it was copied.
+func (t tree) read(files []string) (map[string][]byte, error) {
+	whole := make(map[string][]byte, len(files))
+	for _, f := range files {
+		data, err := os.ReadFile(filepath.Join(t.dir, f))
+		if err != nil {
+			return nil, fmt.Errorf("the patch changes a file that is not there: %w", err)
+		}
+		whole[f] = data
+	}
+	return whole, nil
 }
 
 // heal takes a mistake out again.
-func (t tree) heal(m mutant) error {
+func (t tree) heal(whole map[string][]byte) error {
 	var errs []error
-	for _, f := range m.files {
-		errs = append(errs, t.restore(f))
+	for f, data := range whole {
+		errs = append(errs, os.WriteFile(filepath.Join(t.dir, f), data, 0o600))
 	}
 	return errors.Join(errs...)
 }
