@@ -52,6 +52,8 @@ type Members interface {
 	// AddPeer takes what a peer says of itself (POST peers): one that is not in the configuration joins as a non-voter, and the row of its HTTP
 	// address, level and version is brought up to date. HTTP may be empty when an operator adds a peer that has yet to announce itself.
 	AddPeer(ctx context.Context, server fleet.Server) error
+	// MovePeer gives a known peer another raft address. Without force the peer must answer there, and nobody in its name at the old one.
+	MovePeer(ctx context.Context, id, raft string, force bool) error
 	RemovePeer(ctx context.Context, id string) error
 	PromotePeer(ctx context.Context, id string) error
 	DemotePeer(ctx context.Context, id string) error

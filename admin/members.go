@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"time"
@@ -21,6 +22,7 @@ func memberRoutes() []route {
 		{method: http.MethodPost, path: "peers", access: asPeer, where: atLeader, does: "add a peer as a non-voter", handle: addPeer},
 		{method: http.MethodPost, path: "peers/transfer", access: write, where: atLeader, does: "move leadership", handle: transfer},
 		{method: http.MethodDelete, path: "peers/{id}", access: write, where: atLeader, does: "remove a peer", before: leaveFirst, handle: removePeer},
+		{method: http.MethodPut, path: "peers/{id}/address", access: write, where: atLeader, does: "give a peer another raft address (?force: without asking who answers)", handle: onPeer(movePeer)},
 		{method: http.MethodPost, path: "peers/{id}/promote", access: write, where: atLeader, does: "make a peer a voter", handle: onPeer(promotePeer)},
 		{method: http.MethodPost, path: "peers/{id}/demote", access: write, where: atLeader, does: "make a peer a non-voter", handle: onPeer(demotePeer)},
 		{method: http.MethodGet, path: "snapshot", access: write, where: asAsked, stream: true, does: "save the whole state (?stale: this peer's, also without a leader)", raw: saveSnapshot},
@@ -101,6 +103,19 @@ func removePeer(s *Server, q *request) (any, error) {
 		err = nil
 	}
 	return done{}, err
+}
+
+func movePeer(s *Server, q *request, id string) error {
+	var body struct {
+		Raft string `json:"raft"`
+	}
+	if err := q.body(&body); err != nil {
+		return err
+	}
+	if _, _, err := net.SplitHostPort(body.Raft); err != nil {
+		return fleet.Errorf(fleet.BadRequest, "raft %q is not host:port", body.Raft).WithHint("write the peer's raft address, for example 192.0.2.9:7301")
+	}
+	return s.Members.MovePeer(q.Context(), id, body.Raft, q.URL.Query().Get("force") == "true")
 }
 
 func promotePeer(s *Server, q *request, id string) error {

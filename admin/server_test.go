@@ -94,9 +94,12 @@ func (p *peer) ExplainNode(string) (string, error) { return "nothing", nil }
 func (p *peer) Rollout(model string) (wire.RolloutView, bool) {
 	return wire.RolloutView{Model: model, Generation: 2, State: "going"}, true
 }
-func (p *peer) Peers() []wire.PeerView                           { return []wire.PeerView{{ID: "p1"}} }
-func (p *peer) AddPeer(context.Context, fleet.Server) error      { return nil }
-func (p *peer) RemovePeer(context.Context, string) error         { return nil }
+func (p *peer) Peers() []wire.PeerView                      { return []wire.PeerView{{ID: "p1"}} }
+func (p *peer) AddPeer(context.Context, fleet.Server) error { return nil }
+func (p *peer) RemovePeer(context.Context, string) error    { return nil }
+func (p *peer) MovePeer(context.Context, string, string, bool) error {
+	return nil
+}
 func (p *peer) PromotePeer(context.Context, string) error        { return nil }
 func (p *peer) DemotePeer(context.Context, string) error         { return nil }
 func (p *peer) TransferLeadership(context.Context, string) error { return nil }

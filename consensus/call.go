@@ -39,6 +39,7 @@ type PeerInfo struct {
 	Promise       *Promise `json:"promise,omitempty"`
 	Leader        string   `json:"leader,omitempty"`
 	LeaderAddress string   `json:"leader_address,omitempty"`
+	Instance      string   `json:"instance,omitempty"` // of this start: one process has one, whatever address it is reached at
 }
 
 // serveCalls answers on one connection until it ends.
@@ -68,9 +69,19 @@ func (n *Node) answer(ctx context.Context, q request, from hello) (any, error) {
 		if q.Join.ID != from.From {
 			return nil, fleet.Errorf(fleet.Forbidden, "peer %s asks for peer %s to join", from.From, q.Join.ID)
 		}
-		return n.info(), n.AddNonvoter(ctx, q.Join.ID, q.Join.Address, false)
+		return n.info(), n.admitNew(ctx, *q.Join)
 	}
 	return nil, fleet.Errorf(fleet.BadRequest, "unknown request %q", q.Kind)
+}
+
+// admitNew takes a peer that belongs to no cluster. One that has a vote here has lost its disk, and with it what it voted and acknowledged: it may
+// not pass for the peer that it was.
+func (n *Node) admitNew(ctx context.Context, c Candidate) error {
+	if s, err := find(n.Servers(), c.ID); err == nil && s.Voter {
+		return fleet.Errorf(fleet.DuplicateID, "peer %s has a vote in this cluster, and comes with an empty data directory", c.ID).
+			WithHint("give it back its data directory; or, if that is lost, remove it with berthctl peer remove %s and let it join anew", c.ID)
+	}
+	return n.AddNonvoter(ctx, c.ID, c.Address, false)
 }
 
 func (n *Node) info() PeerInfo {
@@ -78,7 +89,7 @@ func (n *Node) info() PeerInfo {
 	addr, id := n.raft.LeaderWithID()
 	return PeerInfo{
 		ID: me.ID, Address: n.port.addr.String(), Cluster: me.Cluster, Promise: me.Promise,
-		Leader: string(id), LeaderAddress: string(addr),
+		Leader: string(id), LeaderAddress: string(addr), Instance: n.me.instance,
 	}
 }
 

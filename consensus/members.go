@@ -47,8 +47,9 @@ func (n *Node) Servers() []Server {
 	return all
 }
 
-// AddNonvoter takes a peer into the configuration without a vote. A known id at the same address is fine already; at
-// another address it is refused unless forced, because a copy of its disk would otherwise take its place.
+// AddNonvoter takes a peer into the configuration without a vote. A known id at the same address is fine already; at another address it keeps its vote
+// and has moved, if it answers there and nobody answers in its name at the old one. Otherwise that is refused unless forced: a copy of its disk
+// would take its place.
 func (n *Node) AddNonvoter(ctx context.Context, id, address string, force bool) error {
 	if err := fleet.CheckName("peer", id); err != nil {
 		return err
@@ -58,15 +59,43 @@ func (n *Node) AddNonvoter(ctx context.Context, id, address string, force bool) 
 			switch {
 			case s.ID == id && s.Address == address:
 				return nil, nil
-			case s.ID == id && !force:
-				return nil, fleet.Errorf(fleet.DuplicateID, "peer %s is known at %s, not at %s", id, s.Address, address).
-					WithHint("stop the old one and remove it with berthctl peer remove %s, or force the new address", id)
+			case s.ID == id:
+				if err := n.moved(ctx, s, address, force); err != nil {
+					return nil, err
+				}
+				n.cfg.Log.Warn("a peer has moved", "peer", id, "from", s.Address, "to", address, "forced", force)
+				if s.Voter { // which only changes the address
+					return n.raft.AddVoter(raft.ServerID(id), raft.ServerAddress(address), index, wait), nil
+				}
 			case s.ID != id && s.Address == address:
 				return nil, fleet.Errorf(fleet.Conflict, "address %s belongs to peer %s", address, s.ID)
 			}
 		}
 		return n.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(address), index, wait), nil
 	})
+}
+
+// moved says why a peer that is known at one address may not be taken at another; nil: it may. One process may answer at both.
+func (n *Node) moved(ctx context.Context, s Server, address string, force bool) error {
+	if force {
+		return nil
+	}
+	refuse := func(format string, args ...any) error {
+		return fleet.Errorf(fleet.DuplicateID, "peer %s is known at %s, not at %s: "+format, append([]any{s.ID, s.Address, address}, args...)...).
+			WithHint("stop the one that is not wanted; or say it with berthctl peer move %s %s --force", s.ID, address)
+	}
+	is, err := n.Probe(ctx, Candidate{ID: s.ID, Address: address})
+	if err != nil {
+		return refuse("nobody answers there in its name: %v", err)
+	}
+	was, err := n.Probe(ctx, Candidate{ID: s.ID, Address: s.Address})
+	switch {
+	case err == nil && (was.Instance == "" || was.Instance != is.Instance):
+		return refuse("two processes answer in its name, one at each")
+	case err != nil && n.answers(s):
+		return refuse("it answered at the old address %v ago", s.Heard)
+	}
+	return nil
 }
 
 // promoteLag is how many entries a peer may lie behind the commit index and still get a vote.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"syscall"
@@ -287,5 +289,46 @@ func TestRestoreBringsTheOldStateInANewEpoch(t *testing.T) {
 		}
 		r.apply(allPeers, spec("later", 0, 1))
 		r.sameEverywhere()
+	})
+}
+
+// A peer that is started at another address finds the leader by itself and is taken there, with its vote and its data.
+func TestAPeerAtANewAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.stopAll()
+		dir := t.TempDir()
+		for _, name := range allPeers {
+			r.run(name, filepath.Join(dir, name), 3)
+		}
+		moving := r.someFollower()
+		r.stop(moving)
+		time.Sleep(6 * time.Second)
+		r.tune = func(c *Config) {
+			if c.Name != moving {
+				return
+			}
+			c.Network = r.net.Host("elsewhere", "192.0.2.9")
+			for _, e := range []*Endpoint{&c.HTTP, &c.Raft, &c.Gossip} {
+				_, port, _ := net.SplitHostPort(e.Bind)
+				e.Bind = net.JoinHostPort("elsewhere", port)
+			}
+		}
+		r.run(moving, filepath.Join(dir, moving), 0)
+		r.apply([]string{r.leader()}, spec("after", 0, 1))
+		r.until(30*time.Second, "it is known at its new address and has what was written", func() bool {
+			row, ok := r.peers[moving].State().Server(moving)
+			_, there := r.peers[moving].State().Model("after")
+			return ok && there && row.Raft == "elsewhere:7301" && row.HTTP == "elsewhere:7300"
+		})
+		list, _, err := r.client(r.leader()).Peers(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range list {
+			if !p.Voter {
+				t.Errorf("%+v", p)
+			}
+		}
 	})
 }

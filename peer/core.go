@@ -2,6 +2,8 @@ package peer
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"berth/admin"
 	"berth/consensus"
@@ -71,6 +73,22 @@ func (c *core) leaderHTTP(id string) string {
 		return s.HTTP
 	}
 	return c.httpOf(id)
+}
+
+// others gives the HTTP addresses of the other peers, from the state and from gossip.
+func (c *core) others(r *roster) func() []string {
+	return func() []string {
+		at := map[string]bool{}
+		for s := range c.State().Servers() {
+			at[s.HTTP] = s.ID != c.ID()
+		}
+		for _, p := range r.peers() {
+			at[p.HTTP] = p.ID != c.ID()
+		}
+		delete(at, "")
+		maps.DeleteFunc(at, func(_ string, other bool) bool { return !other })
+		return slices.Sorted(maps.Keys(at))
+	}
 }
 
 // found gives the cluster its identity in the state, once, and before anything else is written. The id is the one under which the peers found

@@ -21,6 +21,8 @@ type entrance struct {
 	core *core
 	self fleet.Server // Changed is not compared
 	http *http.Client
+	// others are the HTTP addresses of other peers that are known somehow: one that has moved hears of no leader any more.
+	others func() []string
 	// add is the leader's own way in.
 	add func(context.Context, fleet.Server) error
 }
@@ -58,13 +60,17 @@ func (e *entrance) announced(state *fsm.State) bool {
 
 func (e *entrance) announce(ctx context.Context) error {
 	k := e.core.Knowledge()
+	ask := []string{k.LeaderHTTP}
 	switch {
 	case k.IsLeader:
 		return e.add(ctx, e.self)
 	case k.LeaderHTTP == "":
+		ask = e.others() // each passes it on to the leader that it knows
+	}
+	if len(ask) == 0 {
 		return fleet.Errorf(fleet.NoLeader, "no leader's address is known")
 	}
-	c, err := client.New(client.Config{Addrs: []string{k.LeaderHTTP}, HTTP: e.http})
+	c, err := client.New(client.Config{Addrs: ask, HTTP: e.http})
 	if err != nil {
 		return err
 	}

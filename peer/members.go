@@ -81,6 +81,11 @@ func (m *members) AddPeer(ctx context.Context, s fleet.Server) error {
 	return m.core.write(ctx, fsm.ServerAnnounce{Server: s})
 }
 
+// MovePeer implements admin.Members. The row of its other addresses follows when the peer announces itself.
+func (m *members) MovePeer(ctx context.Context, id, raft string, force bool) error {
+	return m.core.node.AddNonvoter(ctx, id, raft, force)
+}
+
 // RemovePeer implements admin.Members. Its row, and with it its say in the level, goes by a command of its own.
 func (m *members) RemovePeer(ctx context.Context, id string) error {
 	return m.core.node.Remove(ctx, id, false)

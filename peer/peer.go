@@ -175,7 +175,7 @@ func (p *Peer) wire(node *consensus.Node, ln net.Listener, g gossiper) *parts {
 		}),
 		follower: &follower{log: c.Log, core: co, board: p.board, clock: c.Clock, alive: r.alive, http: client, care: ca},
 		care:     ca,
-		entrance: &entrance{log: c.Log, core: co, self: self, http: client, add: mem.AddPeer},
+		entrance: &entrance{log: c.Log, core: co, self: self, http: client, add: mem.AddPeer, others: co.others(r)},
 		leader:   &leader{log: c.Log, core: co, board: p.board, roster: r, clock: c.Clock, care: ca},
 		history:  p.history,
 	}

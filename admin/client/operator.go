@@ -165,6 +165,16 @@ func (c *Client) PeerDo(ctx context.Context, id, verb string) error {
 	return err
 }
 
+// MovePeer gives a peer another raft address; force does not ask who answers there and at the old one.
+func (c *Client) MovePeer(ctx context.Context, id, raft string, force bool) error {
+	query := url.Values{}
+	if force {
+		query.Set("force", "true")
+	}
+	_, err := c.Do(ctx, Call{Method: http.MethodPut, Path: "peers/" + url.PathEscape(id) + "/address", Query: query, Body: map[string]string{"raft": raft}}, nil)
+	return err
+}
+
 // RemovePeer removes a peer from the cluster.
 func (c *Client) RemovePeer(ctx context.Context, id string) error {
 	_, err := c.Do(ctx, Call{Method: http.MethodDelete, Path: "peers/" + url.PathEscape(id)}, nil)

@@ -73,7 +73,7 @@ func (a *app) peersCmd() *cobra.Command {
 func short(hash string) string { return hash[:min(12, len(hash))] }
 
 func (a *app) peerCmd() *cobra.Command {
-	c := &cobra.Command{Use: "peer", Short: "show, remove, promote or demote one peer, or move leadership"}
+	c := &cobra.Command{Use: "peer", Short: "show, remove, move, promote or demote one peer, or hand leadership over"}
 	verb := func(name, short, done string, ask bool, do func(context.Context, *client.Client, string) error) *cobra.Command {
 		work := func(ctx context.Context, c *client.Client, args []string) error {
 			return a.say(do(ctx, c, args[0]), "%s: %s", args[0], done)
@@ -87,10 +87,28 @@ func (a *app) peerCmd() *cobra.Command {
 	c.AddCommand(
 		&cobra.Command{Use: "show ID", Short: "one peer", Args: cobra.ExactArgs(1), RunE: a.with(a.peerShow)},
 		verb("remove", "remove a peer from the cluster", "removed", true, func(ctx context.Context, c *client.Client, id string) error { return c.RemovePeer(ctx, id) }),
+		a.peerMove(),
 		verb("promote", "make a peer a voter", "promoted", false, func(ctx context.Context, c *client.Client, id string) error { return c.PeerDo(ctx, id, "promote") }),
 		verb("demote", "make a peer a non-voter", "demoted", true, func(ctx context.Context, c *client.Client, id string) error { return c.PeerDo(ctx, id, "demote") }),
 		verb("transfer", "make a peer the leader", "leads, or will in a moment", false, func(ctx context.Context, c *client.Client, id string) error { return c.TransferLeadership(ctx, id) }),
 	)
+	return c
+}
+
+func (a *app) peerMove() *cobra.Command {
+	var force bool
+	c := &cobra.Command{Use: "move ID HOST:PORT", Short: "say that a peer has another raft address", Args: cobra.ExactArgs(2),
+		Long: "Say that a peer has another raft address. A peer that is started at a new address asks for this itself. It is refused while another process\n" +
+			"answers in its name at the old address, or nobody at the new one; --force does not ask.",
+		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			if force {
+				if err := a.confirm("take whoever will answer at %s for the peer %s", args[1], args[0]); err != nil {
+					return err
+				}
+			}
+			return a.say(c.MovePeer(ctx, args[0], args[1], force), "%s: known at %s", args[0], args[1])
+		})}
+	c.Flags().BoolVar(&force, "force", false, "whoever answers at the old address and the new one")
 	return c
 }
 
