@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -329,6 +331,57 @@ func TestAPeerAtANewAddress(t *testing.T) {
 			if !p.Voter {
 				t.Errorf("%+v", p)
 			}
+		}
+	})
+}
+
+// A peer that leaves on its way out is taken out of the configuration, its row goes, and the others write on, also when it led.
+func TestAPeerLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.stopAll()
+		r.tune = func(c *Config) {
+			c.LeaveOnTerminate = true
+			c.Fatal = func(err error) { t.Errorf("%s ends: %v", c.Name, err) }
+		}
+		r.three()
+		time.Sleep(5 * time.Second)
+		leader := r.leader()
+		r.stop(leader)
+		rest := slices.Sorted(maps.Keys(r.peers))
+		r.apply(rest, spec("after", 0, 1))
+		list, _, err := r.client(r.leader()).Peers(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list) != 2 || list[0].ID == leader || list[1].ID == leader {
+			t.Errorf("left over: %+v", list)
+		}
+		if _, ok := r.peers[rest[0]].State().Server(leader); ok {
+			t.Error("its row is still there")
+		}
+	})
+}
+
+// Where too few would be left that answer, it only stops.
+func TestAPeerDoesNotLeaveAtTheCostOfTheQuorum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.stopAll()
+		r.tune = func(c *Config) { c.LeaveOnTerminate = c.Name != "peer-1" }
+		r.three()
+		time.Sleep(5 * time.Second)
+		r.leader()
+		r.kill("peer-1")
+		time.Sleep(20 * time.Second)
+		leader := r.leader()
+		r.stop(r.someFollower())
+		left := 0
+		for range r.peers[leader].State().Servers() {
+			left++
+		}
+		if left != 3 {
+			t.Errorf("%d rows are left", left)
 		}
 	})
 }

@@ -63,6 +63,9 @@ type Config struct {
 	// BootstrapExpect is how many peers begin a cluster together; 0 only joins one that exists.
 	BootstrapExpect int
 
+	// LeaveOnTerminate takes this peer out of the cluster when it is told to stop, if the others can do without it. It is for peers that do not come
+	// back: after it the data directory is of no use.
+	LeaveOnTerminate bool
 	// Backups is the schedule of snapshots.
 	Backups Backups
 	// Ballast is the size in bytes of a file that is given up when the disk is full; 0: none.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"berth/admin"
@@ -22,9 +23,6 @@ import (
 	"berth/peer/board"
 )
 
-// handOverWait bounds the handing over of leadership by a peer that was told to stop. Without it the others elect, which takes a little longer.
-const handOverWait = 2 * time.Second
-
 // Peer is one control-plane server.
 type Peer struct {
 	cfg     Config
@@ -34,6 +32,8 @@ type Peer struct {
 	started chan struct{}
 	// gossip opens gossip; tests put their own in its place to say who is alive.
 	gossip func(context.Context, Config, selfInfo) (gossiper, error)
+
+	leaving atomic.Bool // and so its removal is no failure
 
 	mu   sync.Mutex
 	http string // address of the API once it listens
@@ -76,7 +76,9 @@ func (p *Peer) Run(ctx context.Context) error {
 	g.Add("consensus", parts.core.node.Run)
 	g.Add("gossip", parts.gossip.Run)
 	g.Add("service", func(alive context.Context) error { return parts.serve(alive, ctx) })
-	err = g.Wait()
+	if err = g.Wait(); p.leaving.Load() && errors.Is(err, consensus.ErrRemoved) {
+		err = nil
+	}
 	parts.transport.CloseIdleConnections()
 	return err
 }
@@ -95,6 +97,7 @@ type parts struct {
 	care      *care
 	leader    *leader
 	history   *history
+	leaving   *atomic.Bool
 }
 
 // open takes the data directory and the ports. On an error nothing stays open.
@@ -142,7 +145,14 @@ func (p *Peer) consensusConfig() consensus.Config {
 	c := p.cfg
 	return consensus.Config{
 		ID: c.Name, DataDir: c.DataDir, Network: c.Network, Policy: c.Policy, Bind: c.Raft.Bind, Advertise: c.Raft.address(),
-		Machine: p.machine, Log: c.Log, Timings: c.Timings, Fatal: c.Fatal, BeforeWrite: c.BeforeWrite, Ballast: c.Ballast,
+		Machine: p.machine, Log: c.Log, Timings: c.Timings, Fatal: p.fatal, BeforeWrite: c.BeforeWrite, Ballast: c.Ballast,
+	}
+}
+
+// fatal passes on why this peer must not go on, unless it is what it has asked for.
+func (p *Peer) fatal(err error) {
+	if p.cfg.Fatal != nil && !(p.leaving.Load() && errors.Is(err, consensus.ErrRemoved)) {
+		p.cfg.Fatal(err)
 	}
 }
 
@@ -178,6 +188,7 @@ func (p *Peer) wire(node *consensus.Node, ln net.Listener, g gossiper) *parts {
 		entrance: &entrance{log: c.Log, core: co, self: self, http: client, add: mem.AddPeer, others: co.others(r)},
 		leader:   &leader{log: c.Log, core: co, board: p.board, roster: r, clock: c.Clock, care: ca},
 		history:  p.history,
+		leaving:  &p.leaving,
 	}
 }
 
@@ -201,6 +212,9 @@ func (p *parts) serve(alive, stop context.Context) error {
 		select {
 		case <-stop.Done():
 			p.handOver(ctx)
+			if p.cfg.LeaveOnTerminate {
+				p.leave(ctx)
+			}
 		case <-ctx.Done():
 		}
 		return nil
@@ -235,21 +249,6 @@ func (p *parts) cluster(ctx context.Context) error {
 	g.Add("entrance", p.entrance.run)
 	g.Add("lead", func(ctx context.Context) error { return p.core.node.Lead(ctx, p.leader.lead) })
 	return g.Wait()
-}
-
-// handOver gives leadership away before this peer stops, so that writes go on without an election.
-func (p *parts) handOver(ctx context.Context) {
-	if !p.core.node.IsLeader() || len(voters(p.core.node.Servers())) < 2 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, handOverWait)
-	defer cancel()
-	if p.core.node.Verify(ctx) != nil {
-		return // cut off from the others, so there is nothing to hand over
-	}
-	if err := p.core.node.Transfer(ctx, ""); err != nil {
-		p.cfg.Log.Info("stopping without handing leadership over", "reason", err)
-	}
 }
 
 // observe adds this peer's checks and figures to its operator's side.

@@ -24,6 +24,7 @@ type peerFlags struct {
 	expect       int
 	multiplier   float64
 	backups      peer.Backups
+	leave        bool
 }
 
 func peerCmd() *cobra.Command {
@@ -63,6 +64,7 @@ func (f *peerFlags) add(c *cobra.Command) {
 	s.StringVar(&f.raft.Bind, "raft-bind", "", "raft address to listen on (default: the host of --bind, port 7301)")
 	s.StringVar(&f.gossip.Bind, "gossip-bind", "", "gossip address to listen on, TCP and UDP (default: the host of --bind, port 7302)")
 	s.IntVar(&f.expect, "bootstrap-expect", 0, "begin a cluster once this many peers see each other; 0 joins one that exists")
+	s.BoolVar(&f.leave, "leave-on-terminate", false, "leave the cluster when told to stop, for good; for peers that do not come back")
 	s.StringVar(&f.backups.Dir, "backup-dir", "", "save snapshots in this folder by a schedule, each read back; empty: none")
 	s.DurationVar(&f.backups.Every, "backup-every", time.Hour, "time between two of them")
 	s.IntVar(&f.backups.Keep, "backup-keep", 24, "how many of its own this peer keeps there")
@@ -85,7 +87,7 @@ func (f *peerFlags) resolve(c *cobra.Command) (peer.Config, error) {
 		HTTP:   peer.Endpoint{Bind: f.bind, Advertise: f.advertised(f.bind)},
 		Raft:   peer.Endpoint{Bind: f.raft.Bind, Advertise: hostOf(f.advertise, f.raft.Bind)},
 		Gossip: peer.Endpoint{Bind: f.gossip.Bind, Advertise: hostOf(f.advertise, f.gossip.Bind)},
-		Policy: f.policy(), Timings: consensus.Timings{Multiplier: f.multiplier}, Ops: f.ops(), Version: release.Version, Ballast: ballast, Backups: f.backups,
+		Policy: f.policy(), Timings: consensus.Timings{Multiplier: f.multiplier}, Ops: f.ops(), Version: release.Version, Ballast: ballast, Backups: f.backups, LeaveOnTerminate: f.leave,
 	}
 	if err := cfg.Validate(); err != nil {
 		return cfg, usageError{err}
