@@ -56,10 +56,9 @@ func New(cfg Config) (*Client, error) {
 	c := &Client{token: cfg.Token, agent: cfg.Agent, http: cfg.HTTP}
 	if c.http == nil {
 		c.http = &http.Client{Transport: &http.Transport{
-			DialContext:           (&net.Dialer{Timeout: 3 * time.Second}).DialContext,
-			ResponseHeaderTimeout: 11 * time.Minute, // a blocking query is longer than any other wait
-			IdleConnTimeout:       time.Minute,
-			MaxIdleConnsPerHost:   4,
+			DialContext:         (&net.Dialer{Timeout: 3 * time.Second}).DialContext,
+			IdleConnTimeout:     time.Minute,
+			MaxIdleConnsPerHost: 4,
 		}}
 	}
 	if len(cfg.Addrs) == 0 && cfg.Discover {
@@ -201,12 +200,13 @@ func elsewhere(err error) bool {
 }
 
 func (c *Client) try(ctx context.Context, base string, call Call, body io.Reader, id string) (*http.Response, error) {
-	cancel := context.CancelFunc(func() {})
-	if call.Timeout > 0 {
-		ctx, cancel = context.WithTimeout(ctx, call.Timeout)
-	}
+	ctx, begun, cancel := call.attempt(ctx)
 	res, err := c.roundTrip(ctx, base, call, body, id)
+	begun()
 	if err != nil {
+		if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
+			err = cause
+		}
 		cancel()
 		return nil, unreachable(base, err)
 	}

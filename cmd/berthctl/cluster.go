@@ -102,7 +102,7 @@ func (a *app) peerMove() *cobra.Command {
 			"answers in its name at the old address, or nobody at the new one; --force does not ask.",
 		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
 			if force {
-				if err := a.confirm("take whoever will answer at %s for the peer %s", args[1], args[0]); err != nil {
+				if err := a.confirm(ctx, "take whoever will answer at %s for the peer %s", args[1], args[0]); err != nil {
 					return err
 				}
 			}
