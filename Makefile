@@ -84,6 +84,10 @@ bench-raft: build ## replicated writes of three peers through their API, beside 
 	@$(GO) build -o bin/bench-raft ./bench/raft
 	@bin/bench-raft -bin bin -etcd $(CURDIR)/bin/bench-etcd $(if $(JSON),-json $(JSON))
 
+.PHONY: bench-stores
+bench-stores: ## stores for raft's log beside each other on one disk: raft-boltdb, raft-wal, Berth's own
+	cd bench/raft/stores && $(GO) test -run '^$$' -bench . -benchtime 1500x
+
 .PHONY: bench
 bench: ## every benchmark once, as ratios side by side where there is something to compare with
 	$(GO) test -run '^$$' -bench . -benchtime 200ms ./...
@@ -125,6 +129,7 @@ fuzz: ## thirty seconds of each fuzz target
 	$(GO) test ./fsm -run '^$$' -fuzz FuzzDecode -fuzztime 30s
 	$(GO) test ./fsm -run '^$$' -fuzz FuzzRestore -fuzztime 30s
 	$(GO) test ./fsm -run '^$$' -fuzz FuzzStrict -fuzztime 30s
+	$(GO) test ./consensus/wal -run '^$$' -fuzz FuzzOpen -fuzztime 30s
 	$(GO) test ./router/openai -run '^$$' -fuzz FuzzScanner -fuzztime 30s
 	$(GO) test ./router/openai -run '^$$' -fuzz FuzzPrompt -fuzztime 30s
 	$(GO) test ./internal/lane -run '^$$' -fuzz FuzzHead -fuzztime 30s

@@ -20,6 +20,8 @@ type Config struct {
 	ID string
 	// DataDir holds everything of doc.go. Empty keeps all in memory: for tests and for a cluster inside one process.
 	DataDir string
+	// LogStore is LogWAL or LogBolt. Empty: what the data directory holds, LogWAL in a new one. A directory that holds the other is refused.
+	LogStore string
 	// Network opens and reaches raft ports.
 	Network listen.Network
 	// Policy says which addresses may be listened on.
@@ -100,6 +102,9 @@ func (c Config) Validate() error {
 	}
 	if c.Network == nil || c.Machine == nil || c.Log == nil {
 		bad("network, machine and log are required")
+	}
+	if c.LogStore != "" && c.LogStore != LogWAL && c.LogStore != LogBolt {
+		bad("log store %q is neither %s nor %s", c.LogStore, LogWAL, LogBolt)
 	}
 	if _, _, err := net.SplitHostPort(c.Bind); err != nil {
 		bad("raft address %q is not host:port: %w", c.Bind, err)

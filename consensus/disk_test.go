@@ -293,7 +293,7 @@ func TestOpenSweepsAndShutsTheDirectory(t *testing.T) {
 		if _, err := os.Stat(left); !os.IsNotExist(err) {
 			t.Errorf("an unfinished snapshot stays: %v", err)
 		}
-		for path, want := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, "snapshots"): 0o700, filepath.Join(dir, "raft.db"): 0o600, filepath.Join(dir, "peer.json"): 0o600} {
+		for path, want := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, "snapshots"): 0o700, filepath.Join(dir, "raft.db"): 0o600, filepath.Join(dir, "log"): 0o700, filepath.Join(dir, "peer.json"): 0o600} {
 			if st, err := os.Stat(path); err != nil || st.Mode().Perm() != want {
 				t.Errorf("%s: %v, %v; want mode %v", path, st.Mode(), err, want)
 			}

@@ -6,7 +6,8 @@
 // A [Node] is opened on a data directory and lives until its Run returns:
 //
 //	peer.json    who this peer is: id, cluster once known, the one promise of a bootstrap (version 1)
-//	raft.db      log, term and vote (raft-boltdb/v2)
+//	raft.db      term and vote, and the log where LogStore is boltdb (raft-boltdb/v2)
+//	log/         the log otherwise (package wal)
 //	snapshots/   the last three snapshots (raft's file store)
 //	place.json   where the directory is used, so that a copy of it is refused
 //	ballast      room that is given up when the disk is full

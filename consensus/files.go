@@ -15,6 +15,7 @@ import (
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
 
+	"berth/consensus/wal"
 	"berth/fsm"
 	"berth/internal/durable"
 )
@@ -25,22 +26,23 @@ type files struct {
 	lock      *durable.DirLock
 	store     backing
 	bolt      *raftboltdb.BoltStore // nil in memory
+	wal       *wal.Log              // nil in memory and where the log is in bolt
 	snapshots raft.SnapshotStore
 }
 
-// openFiles locks the directory, opens log and snapshots and checks that the newest snapshot can be used.
-func openFiles(ctx context.Context, dir string, log *slog.Logger) (*files, error) {
+// openFiles locks the directory, opens log and snapshots and checks that the newest snapshot can be used. An empty kind of log takes what there is.
+func openFiles(ctx context.Context, dir, kind string, log *slog.Logger) (*files, error) {
 	if dir == "" {
 		return &files{store: raft.NewInmemStore(), snapshots: raft.NewInmemSnapshotStore()}, nil
 	}
 	f := &files{dir: dir}
-	if err := f.open(ctx, log); err != nil {
+	if err := f.open(ctx, kind, log); err != nil {
 		return nil, errors.Join(err, f.close())
 	}
 	return f, nil
 }
 
-func (f *files) open(ctx context.Context, log *slog.Logger) (err error) {
+func (f *files) open(ctx context.Context, kind string, log *slog.Logger) (err error) {
 	// 0700 on both keeps snapshots, which hold secrets and which raft writes by the umask, from everyone else.
 	for _, dir := range []string{f.dir, filepath.Join(f.dir, "snapshots")} {
 		if err := durable.MakeDir(dir); err != nil {
@@ -56,10 +58,9 @@ func (f *files) open(ctx context.Context, log *slog.Logger) (err error) {
 	if err := sweep(f.dir, log); err != nil {
 		return err
 	}
-	if f.bolt, err = openBolt(filepath.Join(f.dir, "raft.db")); err != nil {
+	if err = f.openLog(kind); err != nil {
 		return err
 	}
-	f.store = f.bolt
 	snapshots, err := raft.NewFileSnapshotStoreWithLogger(f.dir, snapshotsKept, newRaftLogger(log))
 	if err != nil {
 		return fmt.Errorf("open snapshots of %s: %w", f.dir, err)
@@ -74,6 +75,9 @@ func (f *files) close() error {
 		return nil
 	}
 	var errs []error
+	if f.wal != nil {
+		errs = append(errs, f.wal.Close())
+	}
 	if f.bolt != nil {
 		errs = append(errs, f.bolt.Close())
 	}

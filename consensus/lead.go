@@ -102,6 +102,15 @@ func (n *Node) Lead(ctx context.Context, duties func(ctx context.Context, term u
 	return nil
 }
 
+// stepDown ends this peer's leadership because its log could not be written. Raft does that when an entry of its own is not taken, and a barrier is
+// one that is never taken ahead of the disk.
+func (n *Node) stepDown(err error) {
+	n.cfg.Log.Error("the log could not be written", "peer", n.cfg.ID, "error", err)
+	if n.IsLeader() {
+		n.spawnOn(&n.calls, func() { _ = n.raft.Barrier(n.cfg.Timings.Wait).Error() })
+	}
+}
+
 // reign is one term.
 func (n *Node) reign(ctx context.Context, change uint64, duties func(context.Context, uint64) error) error {
 	ctx, cancel := context.WithCancel(ctx)

@@ -10,10 +10,11 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"berth/consensus/wal"
 	"berth/fsm"
 )
 
-// backing is where log, term and vote are kept; raft-boltdb and raft's memory store both are.
+// backing is where log, term and vote are kept: see openLog, and raft's memory store.
 type backing interface {
 	raft.LogStore
 	raft.StableStore
@@ -33,16 +34,28 @@ type guardedStore struct {
 }
 
 // GetLog reads an entry to be sent or applied and checks it. raft panics on an error from here while it applies, so a
-// rotten entry is reported, and then given as it is: by then this peer's port is shut and its machine stopped, and both
-// the machine and a follower's StoreLogs check again.
+// rotten entry is reported, and then given as it is, or an empty one in its place: by then this peer's port is shut and
+// its machine stopped, and both the machine and a follower's StoreLogs check again.
 func (s *guardedStore) GetLog(index uint64, out *raft.Log) error {
-	if err := s.backing.GetLog(index, out); err != nil {
+	err := s.backing.GetLog(index, out)
+	switch {
+	case errors.Is(err, wal.ErrDamaged):
+		*out = raft.Log{Index: index, Type: raft.LogNoop}
+	case err != nil:
 		return err
+	default:
+		err = checkEntry(index, out)
 	}
-	if err := checkEntry(index, out); err != nil {
+	if err != nil {
 		s.fatal(fmt.Errorf("the log on disk is damaged: %w", err))
 	}
 	return nil
+}
+
+// IsMonotonic implements raft.MonotonicLogStore: whether raft must leave no gap in the log.
+func (s *guardedStore) IsMonotonic() bool {
+	m, ok := s.backing.(raft.MonotonicLogStore)
+	return ok && m.IsMonotonic()
 }
 
 func checkEntry(index uint64, l *raft.Log) error {
@@ -78,7 +91,11 @@ func (s *guardedStore) storeLogs(logs []*raft.Log) error {
 			return err
 		}
 	}
-	return s.write("append to the log", func() error { return s.backing.StoreLogs(logs) })
+	err := s.write("append to the log", func() error { return s.backing.StoreLogs(logs) })
+	if errors.Is(err, wal.ErrSync) {
+		s.fatal(err) // nobody can say any more what is on the disk
+	}
+	return err
 }
 
 func (s *guardedStore) DeleteRange(from, to uint64) error {

@@ -21,7 +21,7 @@ type Node struct {
 	opened  *snapshots
 	store   *guardedStore
 	port    *port
-	logs    raft.LogStore // store, behind raft's cache
+	logs    *ahead // store, behind raft's cache
 	adapter *adapter
 	ledger  *ledger
 	trans   *transport
@@ -63,7 +63,7 @@ func Open(c Config) (*Node, error) {
 }
 
 func (n *Node) open() (err error) {
-	if n.files, err = openFiles(n.ctx, n.cfg.DataDir, n.cfg.Log); err != nil {
+	if n.files, err = openFiles(n.ctx, n.cfg.DataDir, n.cfg.LogStore, n.cfg.Log); err != nil {
 		return err
 	}
 	if err := n.stayed(); err != nil {
@@ -117,12 +117,15 @@ func (n *Node) startRaft() error {
 	if err != nil {
 		return err
 	}
-	n.logs = cache
-	n.trans = newTransport(n.port, n.ledger, n.cfg)
-	n.raft, err = raft.NewRaft(n.cfg.raftConfig(notify), n.adapter, cache, n.store, n.opened, n.trans)
+	n.logs = newAhead(cache, n.stepDown)
+	n.trans = newTransport(n.port, n.ledger, n.logs.flush, n.cfg)
+	n.raft, err = raft.NewRaft(n.cfg.raftConfig(notify), n.adapter, n.logs, n.store, n.opened, n.trans)
 	if err != nil {
 		return errors.Join(fmt.Errorf("start raft: %w", err), n.trans.Close())
 	}
+	leads := func() bool { return leadsOthers(n.raft) }
+	n.logs.leads.Store(&leads)
+	n.spawn(func() { n.logs.run(n.ended) })
 	n.port.start()
 	n.spawn(n.follow)
 	return nil

@@ -33,7 +33,7 @@ func openOffline(ctx context.Context, dir string, log *slog.Logger) (*offline, e
 	case o.me.Cluster == "":
 		return nil, fmt.Errorf("the peer %s of %s belongs to no cluster; there is nothing to recover", o.me.ID, dir)
 	}
-	o.files, err = openFiles(ctx, dir, log)
+	o.files, err = openFiles(ctx, dir, "", log)
 	return o, err
 }
 

@@ -69,7 +69,7 @@ func (s *Skip) Diff() string {
 
 // Commit does it.
 func (s *Skip) Commit() error {
-	return s.off.files.store.StoreLog(&raft.Log{Index: s.entry.Index, Term: s.entry.Term, Type: raft.LogNoop, AppendedAt: s.entry.AppendedAt})
+	return s.off.files.replace(&raft.Log{Index: s.entry.Index, Term: s.entry.Term, Type: raft.LogNoop, AppendedAt: s.entry.AppendedAt})
 }
 
 // Close gives the data directory back.

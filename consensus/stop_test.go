@@ -23,6 +23,7 @@ func TestALeaderThatEndsLeavesNoQuestionOpen(t *testing.T) {
 		d.set(true, nil)
 		var wg sync.WaitGroup
 		wg.Go(func() { _ = put(old, "stuck") })
+		wg.Go(func() { _ = old.barrier(t.Context()) }) // which raft itself waits for
 		time.Sleep(time.Second)
 		for range 3 {
 			wg.Go(func() {

@@ -7,15 +7,17 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// transport is raft's own network transport over the port, with two additions: the id of the peer called goes to the
-// port for the handshake, and every answer is noted in the ledger.
+// transport is raft's own network transport over the port, with three additions: the id of the peer called goes to the
+// port for the handshake, every answer is noted in the ledger, and an answer counts only once this peer's own disk has
+// what was answered for (see ahead).
 type transport struct {
 	*raft.NetworkTransport
 	ledger *ledger
+	stored func(index uint64) error // returns when everything up to an index is on this peer's disk
 }
 
-func newTransport(p *port, l *ledger, c Config) *transport {
-	return &transport{ledger: l, NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+func newTransport(p *port, l *ledger, stored func(uint64) error, c Config) *transport {
+	return &transport{ledger: l, stored: stored, NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream:  p,
 		MaxPool: 3,
 		// 1 turns pipelining off. With it a follower that stalled once may never be replicated to again while its
@@ -32,7 +34,15 @@ func (t *transport) AppendEntries(id raft.ServerID, addr raft.ServerAddress, req
 	if err == nil && resp.Term <= req.Term {
 		t.ledger.answered(id, req, resp.Success, sent)
 	}
+	if n := len(req.Entries); err == nil && resp.Success && n > 0 {
+		err = t.stored(req.Entries[n-1].Index)
+	}
 	return err
+}
+
+// AppendEntriesPipeline implements raft.Transport: there is none, see newTransport; its answers would not pass AppendEntries.
+func (t *transport) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.AppendPipeline, error) {
+	return nil, raft.ErrPipelineReplicationNotSupported
 }
 
 func (t *transport) RequestVote(id raft.ServerID, addr raft.ServerAddress, req *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {

@@ -52,6 +52,8 @@ type Config struct {
 	Name string
 	// DataDir holds log, snapshots and identity. It must be empty exactly when InMemory is set.
 	DataDir string
+	// LogStore is how the log is kept in it: consensus.LogWAL, consensus.LogBolt, or empty: as the directory holds it, LogWAL in a new one.
+	LogStore string
 	// InMemory keeps everything in memory and forgets it at the end: for tests and for a cluster inside one process.
 	InMemory bool
 
@@ -116,6 +118,9 @@ func (c Config) Validate() error {
 		bad("--data-dir %s is of no use to a peer that keeps everything in memory", c.DataDir)
 	case !c.InMemory && c.DataDir == "":
 		bad("--data-dir is empty; a peer keeps its log there")
+	}
+	if c.LogStore != "" && c.LogStore != consensus.LogWAL && c.LogStore != consensus.LogBolt {
+		bad("--log-store is %q; write %s or %s, or leave it out", c.LogStore, consensus.LogWAL, consensus.LogBolt)
 	}
 	errs = append(errs, c.HTTP.check("--bind"), c.Raft.check("--raft-bind"), c.Gossip.check("--gossip-bind"))
 	if err := c.Backups.check(); err != nil {

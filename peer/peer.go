@@ -144,7 +144,7 @@ func (p *Peer) announce(addr string) {
 func (p *Peer) consensusConfig() consensus.Config {
 	c := p.cfg
 	return consensus.Config{
-		ID: c.Name, DataDir: c.DataDir, Network: c.Network, Policy: c.Policy, Bind: c.Raft.Bind, Advertise: c.Raft.address(),
+		ID: c.Name, DataDir: c.DataDir, LogStore: c.LogStore, Network: c.Network, Policy: c.Policy, Bind: c.Raft.Bind, Advertise: c.Raft.address(),
 		Machine: p.machine, Log: c.Log, Timings: c.Timings, Fatal: p.fatal, BeforeWrite: c.BeforeWrite, Ballast: c.Ballast,
 	}
 }

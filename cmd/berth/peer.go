@@ -25,6 +25,7 @@ type peerFlags struct {
 	multiplier   float64
 	backups      peer.Backups
 	leave        bool
+	logStore     string
 }
 
 func peerCmd() *cobra.Command {
@@ -68,6 +69,7 @@ func (f *peerFlags) add(c *cobra.Command) {
 	s.StringVar(&f.backups.Dir, "backup-dir", "", "save snapshots in this folder by a schedule, each read back; empty: none")
 	s.DurationVar(&f.backups.Every, "backup-every", time.Hour, "time between two of them")
 	s.IntVar(&f.backups.Keep, "backup-keep", 24, "how many of its own this peer keeps there")
+	s.StringVar(&f.logStore, "log-store", "", "how the log is kept on disk, wal or boltdb (default: as the data directory has it, wal in a new one)")
 	s.Float64Var(&f.multiplier, "raft-multiplier", 1, "scales raft's timeouts: below 1 for a fast network, above for a slow one")
 }
 
@@ -83,7 +85,7 @@ func (f *peerFlags) resolve(c *cobra.Command) (peer.Config, error) {
 		f.gossip.Bind = net.JoinHostPort(hostPart(f.bind), strconv.Itoa(peer.PortGossip))
 	}
 	cfg := peer.Config{
-		Name: f.name, DataDir: f.dataDir, Join: f.join, BootstrapExpect: f.expect,
+		Name: f.name, DataDir: f.dataDir, LogStore: f.logStore, Join: f.join, BootstrapExpect: f.expect,
 		HTTP:   peer.Endpoint{Bind: f.bind, Advertise: f.advertised(f.bind)},
 		Raft:   peer.Endpoint{Bind: f.raft.Bind, Advertise: hostOf(f.advertise, f.raft.Bind)},
 		Gossip: peer.Endpoint{Bind: f.gossip.Bind, Advertise: hostOf(f.advertise, f.gossip.Bind)},
