@@ -79,7 +79,7 @@ func (c *specCheck) placement(p PlacementSpec) {
 
 func (c *specCheck) counts(s ModelSpec) {
 	r := s.Replicas
-	c.require(r.Min >= 0 && r.Max >= 1 && r.Min <= r.Max && r.Max <= 10_000, "replicas: {min: %d, max: %d}; min is 0 or more, max at least 1 and at least min", r.Min, r.Max)
+	c.require(r.Min >= 0 && r.Max >= 1 && r.Min <= r.Max && r.Max <= 10_000, "replicas: {min: %d, max: %d}; min is 0 or more, max at least 1, at least min and at most 10000", r.Min, r.Max)
 	c.require(s.Priority >= 0 && s.Priority <= 100, "priority is %d; use 0 to 100", s.Priority)
 	c.require(s.Idle.UnloadAfter == 0 || r.Min == 0, "idle.unload_after needs replicas.min: 0, not %d", r.Min)
 	c.require(slices.Contains(Policies(), s.Serve.Policy), "serve.policy is %q; use one of %s", s.Serve.Policy, strings.Join(Policies(), ", "))

@@ -94,6 +94,9 @@ type Unmanaged struct {
 	GPUs []string `json:"gpus,omitempty"` // UUIDs
 }
 
+// Awaited says whether the node's agent has not registered since a restore: nothing is known then of what runs there. Agents count their starts from 1.
+func (n *Node) Awaited() bool { return n.Instance == 0 }
+
 // Label returns the value of a label, an operator's override first; "fabric" and "class" are labels like any other here.
 func (n *Node) Label(key string) (string, bool) {
 	if v, ok := n.Overrides[key]; ok {

@@ -31,7 +31,7 @@ func (s *State) WithIdentity(cluster string, epoch uint64, at fleet.Time) (*Stat
 	tx.core.Cluster.ID, tx.core.Cluster.Epoch = cluster, epoch
 	for _, old := range tx.nodes.rows("") {
 		n := *old
-		n.Instance, n.Changed = noInstance, tx.at
+		n.Instance, n.Changed = 0, tx.at // see fleet.Node.Awaited
 		tx.putNode(&n)
 		tx.touch(ordersFeed(n.Name))
 	}
@@ -43,12 +43,6 @@ func (s *State) WithIdentity(cluster string, epoch uint64, at fleet.Time) (*Stat
 	t.signals, t.hub = newSignals(), newHub(t)
 	return t, nil
 }
-
-// noInstance is the instance of a node whose agent has not registered since a restore; agents count their starts from 1.
-const noInstance = 0
-
-// awaited says whether a node has still to register after a restore.
-func awaited(n *fleet.Node) bool { return n.Instance == noInstance }
 
 // doubt makes a restored replica one of which nothing is known.
 func (tx *txn) doubt(old *fleet.Replica) {
@@ -69,6 +63,6 @@ func unconfirmed(r *fleet.Replica) bool { return slices.Contains(r.Marks, markUn
 func (tx *txn) unheard(r *fleet.Replica) bool {
 	return slices.ContainsFunc(r.Shards, func(s fleet.Shard) bool {
 		n, ok := tx.nodes.get(s.Node)
-		return ok && !s.Released && awaited(n)
+		return ok && !s.Released && n.Awaited()
 	})
 }

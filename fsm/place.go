@@ -47,7 +47,7 @@ func (c *placeCheck) shard(s fleet.Shard) *fleet.Error {
 		return fleet.Errorf(fleet.Conflict, "two shards of one replica on the node %s", s.Node)
 	case n.State() != fleet.NodeReady:
 		return fleet.Errorf(fleet.Conflict, "the node %s is %s", s.Node, n.State())
-	case awaited(n):
+	case n.Awaited():
 		return fleet.Errorf(fleet.Conflict, "the node %s has not reported since the restore", s.Node)
 	}
 	if err := c.sameFabric(n); err != nil {

@@ -15,7 +15,7 @@ func (tx *txn) applyTransitions(c ReplicaTransitions) result {
 	switch {
 	case !ok:
 		return result{err: noNode(c.Node)}
-	case awaited(n):
+	case n.Awaited():
 		return result{err: fleet.Errorf(fleet.StaleEpoch, "the node %s has not registered since the restore", c.Node).WithHint("register first")}
 	case n.Instance != c.Instance:
 		return result{err: fleet.Errorf(fleet.StaleEpoch, "the node %s has instance %d registered; this report is from instance %d", c.Node, n.Instance, c.Instance).

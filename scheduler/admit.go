@@ -46,9 +46,17 @@ func (a *admission) refuse(h *capacity.Host) string {
 		return why
 	}
 	if !h.Ready {
-		return string(h.Node.State())
+		return notReady(h.Node)
 	}
 	return a.heldBack(h.Node.Name)
+}
+
+// notReady is what keeps a node from taking anything.
+func notReady(n *fleet.Node) string {
+	if n.State() == fleet.NodeReady {
+		return "not registered again since the restore"
+	}
+	return string(n.State())
 }
 
 func (a *admission) heldBack(node string) string {

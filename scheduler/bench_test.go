@@ -12,7 +12,7 @@ func large(nodes int) Snapshot {
 	w := newWorld(&testing.T{})
 	s := w.Snapshot
 	for i := range nodes {
-		n := &fleet.Node{Name: fmt.Sprintf("n%05d", i), Inventory: fleet.Inventory{Fabric: fmt.Sprintf("f%04d", i/16), CPUs: 64, Memory: fleet.TiB}}
+		n := &fleet.Node{Name: fmt.Sprintf("n%05d", i), Instance: 1, Inventory: fleet.Inventory{Fabric: fmt.Sprintf("f%04d", i/16), CPUs: 64, Memory: fleet.TiB}}
 		n.Engines = []fleet.EngineOffer{{Driver: "vllm", Hub: true, SpanNodes: true}}
 		for j := range 8 {
 			n.Inventory.GPUs = append(n.Inventory.GPUs, fleet.GPU{

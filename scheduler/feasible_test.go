@@ -21,8 +21,9 @@ func TestWhatIsNotFeasible(t *testing.T) {
 		}
 	}
 	for want, f := range map[string]change{
-		"1 cordoned":    func(n *fleet.Node, _ *fleet.ModelSpec, _ *world) { n.Admin = fleet.Cordoned },
-		"1 draining":    func(n *fleet.Node, _ *fleet.ModelSpec, _ *world) { n.Admin = fleet.Draining },
+		"1 cordoned": func(n *fleet.Node, _ *fleet.ModelSpec, _ *world) { n.Admin = fleet.Cordoned },
+		"1 draining": func(n *fleet.Node, _ *fleet.ModelSpec, _ *world) { n.Admin = fleet.Draining },
+		"1 not registered again since the restore": func(n *fleet.Node, _ *fleet.ModelSpec, _ *world) { n.Instance = 0 },
 		"1 unreachable": func(n *fleet.Node, _ *fleet.ModelSpec, _ *world) { n.Unreachable = true },
 		"1 without label zone=a": func(_ *fleet.Node, s *fleet.ModelSpec, _ *world) {
 			s.Placement.Require = map[string]string{"zone": "a"}

@@ -30,7 +30,7 @@ func emptied(nodes []*fleet.Node) *capacity.Map {
 	out := make([]*fleet.Node, 0, len(nodes))
 	for _, n := range nodes {
 		c := *n
-		c.Admin, c.Unreachable, c.Unmanaged = fleet.Schedulable, false, nil
+		c.Admin, c.Unreachable, c.Unmanaged, c.Instance = fleet.Schedulable, false, nil, max(1, n.Instance)
 		c.Inventory.GPUs = slices.Clone(n.Inventory.GPUs)
 		for i := range c.Inventory.GPUs {
 			c.Inventory.GPUs[i].Health, c.Inventory.GPUs[i].Foreign = fleet.Healthy, false

@@ -143,7 +143,7 @@ func (p *planner) whyHeld(h *capacity.Host, c *capacity.Card) string {
 	case c.GPU.Health != fleet.Healthy:
 		return string(c.GPU.Health)
 	case !h.Ready:
-		return "its node is " + string(h.Node.State())
+		return "its node is " + notReady(h.Node)
 	}
 	return ""
 }

@@ -44,7 +44,7 @@ func f0(t *testing.T) *world {
 }
 
 func (w *world) node(name, fabric, class string, gpus int) *fleet.Node {
-	n := &fleet.Node{Name: name, Inventory: fleet.Inventory{Fabric: fabric, CPUs: 64, Memory: 512 * fleet.GiB}}
+	n := &fleet.Node{Name: name, Instance: 1, Inventory: fleet.Inventory{Fabric: fabric, CPUs: 64, Memory: 512 * fleet.GiB}}
 	n.Engines = []fleet.EngineOffer{{Driver: "vllm", Version: "0.18.1", Hub: true, SpanNodes: true, AllowArgs: []string{"*"}}}
 	memory := map[string]fleet.Bytes{h100: 80 * fleet.GiB, l40s: 48 * fleet.GiB}[class]
 	for i := range gpus {

@@ -24,7 +24,7 @@ func newPlanner(machines []machine, specs []string) policy {
 
 // nodeOf writes a machine down as Berth knows one. The trace's sets of GPU models say no preference, so each set is a label of the nodes that are in it.
 func nodeOf(m *machine, specs []string) *fleet.Node {
-	n := &fleet.Node{Name: m.name, Labels: map[string]string{}, Engines: []fleet.EngineOffer{{Driver: "sim"}}}
+	n := &fleet.Node{Name: m.name, Instance: 1, Labels: map[string]string{}, Engines: []fleet.EngineOffer{{Driver: "sim"}}}
 	n.Inventory = fleet.Inventory{CPUs: m.cpu, Memory: fleet.Bytes(m.memory) * fleet.MiB}
 	for i := range m.gpus {
 		n.Inventory.GPUs = append(n.Inventory.GPUs, fleet.GPU{

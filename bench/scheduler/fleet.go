@@ -14,7 +14,7 @@ const class = "h100-sxm-80gb"
 func newFleet(nodes int) scheduler.Snapshot {
 	var s scheduler.Snapshot
 	for i := range nodes {
-		n := &fleet.Node{Name: fmt.Sprintf("n%05d", i)}
+		n := &fleet.Node{Name: fmt.Sprintf("n%05d", i), Instance: 1}
 		n.Inventory = fleet.Inventory{Fabric: fmt.Sprintf("f%04d", i/16), CPUs: 64, Memory: fleet.TiB}
 		n.Engines = []fleet.EngineOffer{{Driver: "vllm", Hub: true, SpanNodes: true}}
 		for g := range 8 {

@@ -30,7 +30,7 @@ type mark struct {
 
 func newPlanned(s *sim, residence time.Duration) *planned {
 	p := &planned{sim: s, turns: scheduler.NewTurns(), rows: make([]*fleet.Replica, s.Models)}
-	p.node = &fleet.Node{Name: "gpu-001", Inventory: fleet.Inventory{Fabric: "fa", CPUs: 64, Memory: 512 * fleet.GiB}}
+	p.node = &fleet.Node{Name: "gpu-001", Instance: 1, Inventory: fleet.Inventory{Fabric: "fa", CPUs: 64, Memory: 512 * fleet.GiB}}
 	p.node.Engines = []fleet.EngineOffer{{Driver: "sim", Version: "1.0", Hub: true, AllowArgs: []string{"*"}}}
 	for i := range s.Room {
 		p.node.Inventory.GPUs = append(p.node.Inventory.GPUs, fleet.GPU{UUID: fmt.Sprint("g", i), Index: i, Class: "h100", Memory: 80 * fleet.GiB, Health: fleet.Healthy})

@@ -43,7 +43,7 @@ type Host struct {
 	Version uint32 // raised by every change of what is below
 
 	Fabric string // "" is unknown
-	Ready  bool   // neither cordoned nor draining nor unreachable
+	Ready  bool   // neither cordoned nor draining nor unreachable, and registered
 	Cards  []Card
 	CPUs   int         // not claimed; negative when overcommitted
 	Memory fleet.Bytes // of the host, not claimed
@@ -90,7 +90,7 @@ func (h *Host) Peers() []*Host { return h.fabric.hosts }
 // fill lays out the node's cards in the given space, which has room for all of them.
 func (h *Host) fill(space []Card) {
 	n := h.Node
-	h.Fabric, h.Ready = n.Fabric(), n.State() == fleet.NodeReady
+	h.Fabric, h.Ready = n.Fabric(), n.State() == fleet.NodeReady && !n.Awaited()
 	h.CPUs, h.Memory = n.Inventory.CPUs, n.Inventory.Memory
 	for i := range n.Inventory.GPUs {
 		g := &n.Inventory.GPUs[i]

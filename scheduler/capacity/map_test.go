@@ -12,10 +12,10 @@ func nodes() []*fleet.Node {
 		return fleet.GPU{UUID: uuid, Index: index, Class: class, Memory: 80 * fleet.GiB, Health: fleet.Healthy}
 	}
 	return []*fleet.Node{
-		{Name: "a", Inventory: fleet.Inventory{Fabric: "f", CPUs: 8, Memory: fleet.GiB, GPUs: []fleet.GPU{card("a1", "x", 1), card("a0", "x", 0), card("a2", "y", 2)}}},
-		{Name: "b", Inventory: fleet.Inventory{Fabric: "f", GPUs: []fleet.GPU{card("b0", "x", 0)}}},
-		{Name: "c", Admin: fleet.Cordoned, Inventory: fleet.Inventory{Fabric: "f", GPUs: []fleet.GPU{card("c0", "x", 0)}}},
-		{Name: "d", Inventory: fleet.Inventory{Fabric: "f"}},
+		{Name: "a", Instance: 1, Inventory: fleet.Inventory{Fabric: "f", CPUs: 8, Memory: fleet.GiB, GPUs: []fleet.GPU{card("a1", "x", 1), card("a0", "x", 0), card("a2", "y", 2)}}},
+		{Name: "b", Instance: 1, Inventory: fleet.Inventory{Fabric: "f", GPUs: []fleet.GPU{card("b0", "x", 0)}}},
+		{Name: "c", Instance: 1, Admin: fleet.Cordoned, Inventory: fleet.Inventory{Fabric: "f", GPUs: []fleet.GPU{card("c0", "x", 0)}}},
+		{Name: "d", Instance: 1, Inventory: fleet.Inventory{Fabric: "f"}},
 	}
 }
 
@@ -87,5 +87,36 @@ func TestWhatTakesACard(t *testing.T) {
 	m.SetReady(h, true)
 	if !h.Whole() || h.WholeInFabric() != 1 {
 		t.Error("an uncordoned whole node is not counted")
+	}
+}
+
+// A node's newer row in the place of its older one leaves the map as if it had been laid out with it from the start.
+func TestRenewIsAsIfLaidOutAnew(t *testing.T) {
+	p := &fleet.PlacementSpec{CPUs: 3, Memory: fleet.MiB}
+	held := []*fleet.Replica{
+		{Shards: []fleet.Shard{{Node: "a", Claims: []fleet.Claim{{GPU: "a0"}}}, {Node: "b", Claims: []fleet.Claim{{GPU: "b0"}}}}},
+		{Shards: []fleet.Shard{{Node: "a", Claims: []fleet.Claim{{GPU: "a1", Share: fleet.GiB}}}, {Node: "b", Released: true, Claims: []fleet.Claim{{GPU: "b0"}}}}},
+	}
+	for name, change := range map[string]func(n *fleet.Node){
+		"the same":    func(*fleet.Node) {},
+		"ill":         func(n *fleet.Node) { n.Inventory.GPUs[1].Health, n.Inventory.GPUs[2].Foreign = fleet.Unhealthy, true },
+		"cordoned":    func(n *fleet.Node) { n.Admin = fleet.Cordoned },
+		"held":        func(n *fleet.Node) { n.Unmanaged = []fleet.Unmanaged{{GPUs: []string{"a2"}}} },
+		"unreachable": func(n *fleet.Node) { n.Unreachable = true },
+	} {
+		m, ns := New(nodes(), held, func(*fleet.Replica) *fleet.PlacementSpec { return p }), nodes()
+		change(ns[0])
+		var claims []Claimed
+		for _, r := range held {
+			claims = append(claims, Claimed{r.Shards, p})
+		}
+		m.Renew(ns[0], claims)
+		fresh := New(ns, held, func(*fleet.Replica) *fleet.PlacementSpec { return p })
+		for i := range m.Hosts {
+			m.Hosts[i].Version, fresh.Hosts[i].Version = 0, 0
+		}
+		if !reflect.DeepEqual(m.Hosts, fresh.Hosts) {
+			t.Errorf("%s: not as if laid out anew:\n%+v\n%+v", name, m.Hosts[0], fresh.Hosts[0])
+		}
 	}
 }

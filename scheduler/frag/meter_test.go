@@ -10,7 +10,7 @@ import (
 
 // host is a map of one node with cards of 10 GiB.
 func host(gpus, cpus int) (*capacity.Map, *capacity.Host) {
-	n := &fleet.Node{Name: "n", Inventory: fleet.Inventory{CPUs: cpus, Memory: fleet.TiB}}
+	n := &fleet.Node{Name: "n", Instance: 1, Inventory: fleet.Inventory{CPUs: cpus, Memory: fleet.TiB}}
 	for i := range gpus {
 		n.Inventory.GPUs = append(n.Inventory.GPUs, fleet.GPU{UUID: fmt.Sprint(i), Index: i, Class: "x", Memory: 10 * fleet.GiB, Health: fleet.Healthy})
 	}
