@@ -52,6 +52,9 @@ func (c *cluster) snapshot() Snapshot {
 func (c *cluster) agreed(s Snapshot) fleet.Plan {
 	c.t.Helper()
 	plan := Plan(s)
+	if alone := Plan(distinct(s)); !reflect.DeepEqual(alone, plan) {
+		c.t.Fatalf("models that share what they ask for are planned for as\n%+v\nand those that do not as\n%+v", plan, alone)
+	}
 	if kept := c.planner.Plan(s); !reflect.DeepEqual(kept, plan) {
 		c.t.Fatalf("a planner that has seen earlier states plans\n%+v\nand one that has not\n%+v", kept, plan)
 	}
@@ -59,6 +62,18 @@ func (c *cluster) agreed(s Snapshot) fleet.Plan {
 		c.t.Fatalf("a planner that is told what has changed plans\n%+v\nand one that has seen nothing before\n%+v", told, plan)
 	}
 	return plan
+}
+
+// distinct is the same snapshot with a flag for each model that no other has and every node allows: what is shared among models that ask for the same is
+// not shared then.
+func distinct(s Snapshot) Snapshot {
+	s.Models = slices.Clone(s.Models)
+	for i, m := range s.Models {
+		own := *m
+		own.Spec.Engine.Args = append(slices.Clone(m.Spec.Engine.Args), fmt.Sprint("--own-", i))
+		s.Models[i] = &own
+	}
+	return s
 }
 
 // observed is the present state with things that a leader may observe, at random: what waits, what is quiet, what is held back, where weights are.
@@ -188,6 +203,7 @@ func TestStateMachineAcceptsEveryPlan(t *testing.T) {
 		for _, n := range w.Nodes {
 			c.register(n, 1)
 		}
+		w.twins(r)
 		for _, m := range w.Models {
 			c.do(fsm.ModelApply{Spec: m.Spec})
 		}
@@ -204,6 +220,17 @@ func TestStateMachineAcceptsEveryPlan(t *testing.T) {
 		t.Errorf("only %d replicas were placed: the test says little", placed)
 	}
 	t.Logf("%d replicas placed", placed)
+}
+
+// twins adds models that ask for what others ask for, at priorities of their own.
+func (w *world) twins(r *rand.Rand) {
+	for i := range r.IntN(6) {
+		like := oneOf(r, w.Models...).Spec
+		w.model(fmt.Sprint("twin-", i), 1, 1, "", func(s *fleet.ModelSpec) {
+			s.Engine, s.Placement, s.Priority = like.Engine, like.Placement, r.IntN(3)*40
+			replicas(r.IntN(3))(s)
+		})
+	}
 }
 
 // operate does what operators and the liveness of nodes do.

@@ -28,20 +28,26 @@ func BenchmarkPlannerAgain(b *testing.B) {
 	}
 }
 
-// A fleet that is full, and ten models for which there is no room: what their explanations cost in each plan.
+// A fleet that is full, and models for which there is no room: what their explanations cost in each plan.
 func BenchmarkPlannerRefuses(b *testing.B) {
+	for _, models := range []int{10, 1000} {
+		b.Run(fmt.Sprint(models), func(b *testing.B) { plannerRefuses(b, models) })
+	}
+}
+
+func plannerRefuses(b *testing.B, models int) {
 	s := large(5000)
 	s.Models = []*fleet.Model{wanting("m", 1, 4, 10000)}
 	s.Asked = AskedBy(s.Models)
 	for i, item := range Plan(s).Items {
 		s.Replicas = append(s.Replicas, &fleet.Replica{ID: fmt.Sprintf("r-%06d", i), Model: item.Place.Model, Generation: 1, State: fleet.Ready, Shards: item.Place.Shards})
 	}
-	for i := range 10 {
+	for i := range models {
 		s.Models = append(s.Models, wanting(fmt.Sprint("x", i), 1+i%2, 8, 1))
 	}
 	var p Planner
 	for b.Loop() {
-		if plan := p.Plan(s); len(plan.Refusals) != 10 {
+		if plan := p.Plan(s); len(plan.Refusals) != models {
 			b.Fatalf("%d refusals", len(plan.Refusals))
 		}
 	}

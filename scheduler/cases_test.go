@@ -182,3 +182,32 @@ func TestEqualSnapshotsGiveEqualPlans(t *testing.T) {
 		}
 	}
 }
+
+// Models that ask for the same are refused in the same words as long as the plan decides nothing in between, and in others when it has: each refusal is true
+// of the room that is left when its model's turn comes.
+func TestRefusalsOfOneKindAreTrueWhenTheyAreSaid(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "fa", h100, 4)
+	for i, gpus := range []int{5, 5, 2, 5, 5} {
+		w.model(fmt.Sprint("m", i), 1, gpus, h100)
+	}
+	w.modelNamed("m4").Spec.Priority = 90 // goes first
+	plan := Plan(w.Snapshot)
+	for model, free := range map[string]string{"m4": "4", "m0": "4", "m1": "4", "m3": "2"} {
+		if r := refusal(plan, model); !strings.Contains(r.Reason, "largest free block "+free+";") || r.Model != model || r.Short != 1 {
+			t.Errorf("%s: %+v; the largest free block is %s", model, r, free)
+		}
+	}
+	// one that has replicas, one that requests wait for, and one of a higher priority, are answered for themselves
+	w = newWorld(t)
+	w.node("n1", "fa", h100, 4)
+	low := w.model("low", 1, 4, h100)
+	low.Spec.Priority = 10
+	w.step()
+	w.model("a", 1, 4, h100).Spec.Priority = 10
+	w.model("b", 1, 4, h100).Spec.Priority = 20
+	plan = Plan(w.Snapshot)
+	if r := refusal(plan, "a"); r.Short != 1 || len(plan.Items) != 1 || plan.Items[0].Stop == nil {
+		t.Errorf("the one of higher priority makes room for itself, and the other is refused: %+v", plan)
+	}
+}

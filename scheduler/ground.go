@@ -3,6 +3,7 @@ package scheduler
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"berth/fleet"
 	"berth/scheduler/capacity"
@@ -102,7 +103,11 @@ func likeness(spec *fleet.ModelSpec) string {
 	number(int64(p.CPUs))
 	number(int64(p.Memory))
 	number(back)
-	for _, list := range [][]string{{e.Driver, e.Version, e.Weights}, p.Classes, e.Args, pairs(p.Require), pairs(p.Prefer)} {
+	weights := e.Weights
+	if weights != "" && !strings.HasPrefix(weights, "/") {
+		weights = "hub" // a node may fetch from there or may not, whatever it is
+	}
+	for _, list := range [][]string{{e.Driver, e.Version, weights}, p.Classes, flagsOf(e.Args), pairs(p.Require), pairs(p.Prefer)} {
 		for _, s := range list {
 			text(s)
 		}

@@ -46,6 +46,7 @@ type planner struct {
 	taken     map[string]int  // by model: replicas that this plan stops for being quiet
 	preempted map[string]bool // by replica: this plan drains it for a model of higher priority
 	promised  map[string]bool // by replica: its cards are on their way to a model that is being woken
+	said      map[string]said // why there is no room, by what was asked for
 }
 
 func newPlanner(s Snapshot) *planner {
@@ -196,6 +197,10 @@ func (p *planner) place(c *cast, n int) {
 // noRoom explains why there is no room, or makes some where that is allowed: a rollout may drain an old replica first. Room that the model's
 // own drains are about to give back is on its way, and no refusal.
 func (p *planner) noRoom(c *cast, f *finder) {
+	if r, ok := p.saidBefore(c); ok {
+		p.refuse(c, r)
+		return
+	}
 	if c.placed == 0 && p.drainFirst(c, f) || c.underWay() || p.waitFor(f, c.ending) {
 		return
 	}
@@ -208,6 +213,7 @@ func (p *planner) noRoom(c *cast, f *finder) {
 	if c.missing() == 0 {
 		r.Reason = c.waiting() + "; " + r.Reason
 	}
+	p.say(c, r)
 	p.refuse(c, r)
 }
 

@@ -45,8 +45,7 @@ func (p *planner) release() {
 // keep reserves the hosts on which a model that has waited long is nearest to having room: those where least is lost if all that is in the way went. A
 // large model would otherwise starve behind small ones that take each card as it comes free. Nothing is stopped for it.
 func (p *planner) keep(c *cast, f *finder) {
-	waited := p.Waited[c.model.Name()]
-	if c.missing() == 0 || waited < reserveAfter || (waited-reserveAfter)%(2*reserveFor) >= reserveFor || p.reservedModels() >= mostReserved {
+	if !p.mayKeep(c) {
 		return
 	}
 	ways := p.clearings(f, func(r *fleet.Replica) bool { return !p.isLost(r) })
