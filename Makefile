@@ -130,6 +130,7 @@ fuzz: ## thirty seconds of each fuzz target
 	$(GO) test ./fsm -run '^$$' -fuzz FuzzRestore -fuzztime 30s
 	$(GO) test ./fsm -run '^$$' -fuzz FuzzStrict -fuzztime 30s
 	$(GO) test ./consensus/wal -run '^$$' -fuzz FuzzOpen -fuzztime 30s
+	$(GO) test ./fleet/wire -run '^$$' -fuzz FuzzQuick -fuzztime 30s
 	$(GO) test ./router/openai -run '^$$' -fuzz FuzzScanner -fuzztime 30s
 	$(GO) test ./router/openai -run '^$$' -fuzz FuzzPrompt -fuzztime 30s
 	$(GO) test ./internal/lane -run '^$$' -fuzz FuzzHead -fuzztime 30s

@@ -83,8 +83,8 @@ func transitions(_ *Server, q *request) (any, error) {
 }
 
 func heartbeat(s *Server, q *request) (any, error) {
-	var h wire.Heartbeat
-	if err := q.lenient(&h); err != nil {
+	h, err := quick(q, wire.ReadHeartbeat)
+	if err != nil {
 		return nil, err
 	}
 	if err := q.namesNode(h.Node); err != nil {

@@ -93,6 +93,17 @@ func (q *request) lenient(into any) error {
 	return bodyError(json.Unmarshal(data, into))
 }
 
+// quick is lenient for the messages that come by the thousand.
+func quick[T any](q *request, read func([]byte) (T, error)) (T, error) {
+	data, err := io.ReadAll(q.Body)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	v, err := read(data)
+	return v, bodyError(err)
+}
+
 // meta stamps a command with who asked, when, and under which request id.
 func (q *request) meta() fsm.Meta {
 	return fsm.Meta{Request: q.Header.Get(wire.HeaderRequestID), At: fleet.TimeOf(time.Now()), By: q.caller()}

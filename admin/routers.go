@@ -79,8 +79,8 @@ func either(ctx context.Context, a, b <-chan struct{}) <-chan struct{} {
 }
 
 func report(s *Server, q *request) (any, error) {
-	var r wire.Report
-	if err := q.lenient(&r); err != nil {
+	r, err := quick(q, wire.ReadReport)
+	if err != nil {
 		return nil, err
 	}
 	if err := fleet.CheckName("router", r.Router); err != nil {

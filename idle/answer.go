@@ -28,11 +28,11 @@ type View struct {
 func (l *Ledger) View(now time.Duration, id string) View {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r, ok := l.replicas.Get(id)
-	if !ok {
+	e := l.replicas.Entry(id)
+	if e == nil {
 		return View{Why: whyUnheard}
 	}
-	return r.view(now, l.fresh)
+	return e.Value.view(now, l.fresh)
 }
 
 func (r *replica) view(now, fresh time.Duration) View {

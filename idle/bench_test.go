@@ -83,12 +83,18 @@ func BenchmarkTickFromTheWire(b *testing.B) {
 		now += time.Second
 		tick++
 		for _, data := range reports {
-			r := decode[wire.Report](b, data)
+			r, err := wire.ReadReport(data)
+			if err != nil {
+				b.Fatal(err)
+			}
 			r.Seq = tick
 			l.Report(now, r)
 		}
 		for _, data := range beats {
-			h := decode[wire.Heartbeat](b, data)
+			h, err := wire.ReadHeartbeat(data)
+			if err != nil {
+				b.Fatal(err)
+			}
 			for i := range h.Readings {
 				h.Readings[i].Number = tick
 			}
@@ -103,13 +109,6 @@ func encode(b *testing.B, v any) []byte {
 		b.Fatal(err)
 	}
 	return data
-}
-
-func decode[T any](b *testing.B, data []byte) (v T) {
-	if err := json.Unmarshal(data, &v); err != nil {
-		b.Fatal(err)
-	}
-	return v
 }
 
 func BenchmarkReports(b *testing.B) {

@@ -46,7 +46,8 @@ func (l *Ledger) reading(now time.Duration, rd *wire.Reading, p *problems) {
 		p.add(rd.Replica, "not the id of a replica; the reading was ignored")
 		return
 	}
-	r := l.replica(rd.Replica)
+	e := l.replica(rd.Replica)
+	r := &e.Value
 	if !r.door.precedes(rd) {
 		return
 	}
@@ -63,7 +64,7 @@ func (l *Ledger) reading(now time.Duration, rd *wire.Reading, p *problems) {
 		r.told = max(r.told, r.door.use) // the new shim does not remember what the one before it saw
 	}
 	r.door = next
-	l.replicas.Put(rd.Replica, r)
+	l.replicas.Touch(e)
 }
 
 // precedes says whether a reading is newer than the door's known word. Shim numbers are counters on the node's disk, engine starts and

@@ -29,8 +29,8 @@ type Ledger struct {
 	term   uint64
 
 	mu       sync.Mutex
-	fresh    time.Duration        // oldest as_of that still counts
-	replicas recent.Map[*replica] // the newest change is the newest word of a door
+	fresh    time.Duration       // oldest as_of that still counts
+	replicas recent.Map[replica] // the newest change is the newest word of a door
 	routers  map[string]*router
 }
 
@@ -101,11 +101,10 @@ func (l *Ledger) Retain(exists func(id string) bool) int {
 }
 
 // replica finds or makes the record of one.
-func (l *Ledger) replica(id string) *replica {
-	r, ok := l.replicas.Get(id)
-	if !ok {
-		r = &replica{told: never, door: door{use: never, ready: never, asOf: never}}
-		l.replicas.Put(id, r)
+func (l *Ledger) replica(id string) *recent.Entry[replica] {
+	if e := l.replicas.Entry(id); e != nil {
+		return e
 	}
-	return r
+	l.replicas.Put(id, replica{told: never, door: door{use: never, ready: never, asOf: never}})
+	return l.replicas.Entry(id)
 }

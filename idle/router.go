@@ -103,9 +103,10 @@ func (l *Ledger) use(now time.Duration, id string, u wire.Use, p *problems) {
 	if u.InFlight != 0 {
 		at = now
 	}
-	r := l.replica(id)
+	e := l.replica(id)
+	r := &e.Value
 	if !r.door.heard || at-wakeAfter > r.used() {
-		l.replicas.Put(id, r) // its door will say so too, but in its own time
+		l.replicas.Touch(e) // its door will say so too, but in its own time
 	}
 	r.told = max(r.told, at) // over witnesses the newest use wins
 }

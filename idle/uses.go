@@ -34,10 +34,10 @@ func (s *uses) take(now time.Duration, r wire.Report) {
 }
 
 // list gives the uses with their ages, and what was in flight in the router's last report. Replicas that the ledger has forgotten are dropped.
-func (s *uses) list(now time.Duration, last wire.Report, known *recent.Map[*replica]) map[string]wire.Use {
+func (s *uses) list(now time.Duration, last wire.Report, known *recent.Map[replica]) map[string]wire.Use {
 	out := make(map[string]wire.Use, len(s.at))
 	for id, at := range s.at {
-		if _, ok := known.Get(id); !ok {
+		if known.Entry(id) == nil {
 			delete(s.at, id)
 			continue
 		}

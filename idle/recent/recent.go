@@ -7,15 +7,17 @@ import "iter"
 // Map is for one goroutine at a time. Its zero value is an empty map.
 type Map[V any] struct {
 	version        uint64
-	rows           map[string]*row[V]
-	oldest, newest *row[V] // by the time of the last change
+	rows           map[string]*Entry[V]
+	oldest, newest *Entry[V] // by the time of the last change
 }
 
-type row[V any] struct {
+// Entry is one of a map, and stays the same one until it is deleted.
+type Entry[V any] struct {
+	Value V
+
 	key           string
-	value         V
 	changed       uint64 // the map's version that this change made
-	before, after *row[V]
+	before, after *Entry[V]
 }
 
 // Len is the number of entries.
@@ -28,23 +30,32 @@ func (m *Map[V]) Get(key string) (V, bool) {
 		var none V
 		return none, false
 	}
-	return r.value, true
+	return r.Value, true
 }
 
 // Put sets an entry, which makes it the newest change.
 func (m *Map[V]) Put(key string, value V) {
-	r, ok := m.rows[key]
-	if !ok {
+	r := m.Entry(key)
+	if r == nil {
 		if m.rows == nil {
-			m.rows = make(map[string]*row[V])
+			m.rows = make(map[string]*Entry[V])
 		}
-		r = &row[V]{key: key}
+		r = &Entry[V]{key: key}
 		m.rows[key] = r
-	} else {
-		m.unlink(r)
+		m.append(r)
 	}
+	r.Value = value
+	m.Touch(r)
+}
+
+// Entry gives the entry of a key, or nil.
+func (m *Map[V]) Entry(key string) *Entry[V] { return m.rows[key] }
+
+// Touch makes an entry of this map, whose Value has been changed in place, the newest change.
+func (m *Map[V]) Touch(r *Entry[V]) {
+	m.unlink(r)
 	m.version++
-	r.value, r.changed = value, m.version
+	r.changed = m.version
 	m.append(r)
 }
 
@@ -60,7 +71,7 @@ func (m *Map[V]) Delete(key string) {
 func (m *Map[V]) All() iter.Seq2[string, V] {
 	return func(yield func(string, V) bool) {
 		for key, r := range m.rows {
-			if !yield(key, r.value) {
+			if !yield(key, r.Value) {
 				return
 			}
 		}
@@ -89,12 +100,12 @@ func (m *Map[V]) Since(version uint64, most int) (iter.Seq2[string, V], uint64) 
 		upTo = last.changed
 	}
 	return func(yield func(string, V) bool) {
-		for r := first; yield(r.key, r.value) && r != last; r = r.after {
+		for r := first; yield(r.key, r.Value) && r != last; r = r.after {
 		}
 	}, upTo
 }
 
-func (m *Map[V]) append(r *row[V]) {
+func (m *Map[V]) append(r *Entry[V]) {
 	r.before, r.after = m.newest, nil
 	if m.newest != nil {
 		m.newest.after = r
@@ -104,7 +115,7 @@ func (m *Map[V]) append(r *row[V]) {
 	m.newest = r
 }
 
-func (m *Map[V]) unlink(r *row[V]) {
+func (m *Map[V]) unlink(r *Entry[V]) {
 	if r.before != nil {
 		r.before.after = r.after
 	} else {
