@@ -66,6 +66,7 @@ type server struct {
 	err           error // of Run, once done is closed
 	doomed        bool  // its end is part of a fault
 	gone          bool  // removed for good
+	clock         func() time.Duration
 }
 
 func newWorld(t *testing.T, p plan, seed uint64, counts *tally) *world {
@@ -99,6 +100,7 @@ func ipOf(n int) string { return fmt.Sprintf("192.0.2.%d", n) }
 func (w *world) addServer(expect int) *server {
 	s := &server{name: fmt.Sprintf("peer-%d", w.next), ip: ipOf(w.next), expect: expect, disk: newDisk()}
 	s.dir = filepath.Join(w.dir, s.name)
+	s.clock = w.clock()
 	w.next++
 	w.peers[s.name] = s
 	return s
@@ -111,13 +113,20 @@ func (w *world) config(s *server) peer.Config {
 	return peer.Config{
 		Name: s.name, DataDir: s.dir, HTTP: at(peer.PortHTTP), Raft: at(peer.PortRaft), Gossip: at(peer.PortGossip),
 		Join: []string{ipOf(1), ipOf(2), ipOf(3)}, BootstrapExpect: s.expect, Policy: listen.Policy{InsecureNoTLS: true},
-		Network: s.host, Clock: w.clock, Log: slog.New(teller{story: w.story, who: s.name, tally: w.tally}), Version: "sim", Timings: w.timings,
+		Network: s.host, Clock: s.clock, Log: slog.New(teller{story: w.story, who: s.name, tally: w.tally}), Version: "sim", Timings: w.timings,
 		BeforeWrite: life.write, Fatal: func(error) { life.end() },
 	}
 }
 
-// clock is the same for all machines: skew is tested where clocks are compared.
-func (w *world) clock() time.Duration { return time.Since(w.story.start) + time.Hour }
+// clock makes a machine's clock: it began up to a month before those of the others, and drifts by up to 200 ppm, as quartz does.
+func (w *world) clock() func() time.Duration {
+	ahead := time.Duration(w.dice.Int64N(int64(30 * 24 * time.Hour)))
+	drift := w.dice.Int64N(401) - 200
+	return func() time.Duration {
+		d := time.Since(w.story.start)
+		return ahead + d + d*time.Duration(drift)/1_000_000
+	}
+}
 
 // start starts a peer's process.
 func (w *world) start(s *server) {
