@@ -24,6 +24,10 @@ func (k *keeper) begin(ctx context.Context, v view) time.Duration {
 	case o.Rank > 0 && o.Master == "":
 		return 0 // rank 0 says where to meet, and the order then comes again with it
 	}
+	if holder := k.stranger(o.Claims); holder != "" {
+		k.refuse(o, fmt.Errorf("the card %s; end it first", holder))
+		return 0
+	}
 	launch, err := k.shop.launch(ctx, o, k.before())
 	if err != nil {
 		if ctx.Err() == nil {

@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -36,7 +37,23 @@ type crew struct {
 }
 
 func newCrew(cfg *Config, b *bench, changed func(string)) *crew {
-	return &crew{bench: b, cfg: cfg, changed: changed, log: cfg.Logger, keepers: make(map[string]*keeper)}
+	c := &crew{bench: b, cfg: cfg, changed: changed, log: cfg.Logger, keepers: make(map[string]*keeper)}
+	b.stranger = c.holder
+	return c
+}
+
+// holder names what nobody manages and yet holds one of these cards.
+func (c *crew) holder(claims []fleet.Claim) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, u := range c.unmanaged {
+		for _, claim := range claims {
+			if slices.Contains(u.GPUs, claim.GPU) {
+				return fmt.Sprintf("%s is held by process %d, a %s", claim.GPU, u.PID, u.What)
+			}
+		}
+	}
+	return ""
 }
 
 // adopt finds what runs on the machine, before anything is registered or ordered, and joins it with the last orders on disk.

@@ -57,6 +57,8 @@ type bench struct {
 	contact *contact
 	meter   *meter
 	log     *slog.Logger
+	// stranger names what holds one of these cards without a manager; "": nothing.
+	stranger func([]fleet.Claim) string
 }
 
 // heard is what of an order a shim acts on.

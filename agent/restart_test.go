@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -298,6 +299,27 @@ func TestOneAgentADirectory(t *testing.T) {
 		}
 		if err := second.Run(t.Context()); err == nil {
 			t.Error("a second agent runs on the same directory")
+		}
+	})
+}
+
+// A shim that nobody can manage holds its cards: a shard that claims one of them is refused instead of being started beside it.
+func TestACardThatAStrangerHoldsIsLeftToIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, g *rig) {
+		g.maker.unmanaged = []fleet.Unmanaged{{What: "shim whose folder is lost", PID: 77, GPUs: []string{"GPU-7", run(10).Claims[0].GPU}}}
+		g.start()
+		g.order(10, run(10))
+		g.after(time.Second)
+		if tr := g.last(); tr.To != wire.BecameFailed || !strings.Contains(tr.Reason, "process 77") || len(g.maker.all()) != 0 {
+			t.Fatalf("%+v; %d shims", tr, len(g.maker.all()))
+		}
+		g.maker.mu.Lock()
+		g.maker.unmanaged = nil
+		g.maker.mu.Unlock()
+		g.after(11 * time.Second)
+		g.order(20, run(20))
+		if g.after(time.Second); len(g.maker.live()) != 1 {
+			t.Error("not started when the card was free again")
 		}
 	})
 }

@@ -44,7 +44,11 @@ func CheckName(kind, name string) error {
 	for i, r := range name {
 		alnum := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
 		if !alnum && (i == 0 || r != '.' && r != '_' && r != '-') {
-			return Errorf(BadRequest, "the %s name %q contains %q", kind, name, r).WithHint("letters, digits, '.', '_' and '-', starting with a letter or digit")
+			where := "contains"
+			if i == 0 {
+				where = "begins with"
+			}
+			return Errorf(BadRequest, "the %s name %q %s %q", kind, name, where, r).WithHint("letters, digits, '.', '_' and '-', starting with a letter or digit")
 		}
 	}
 	return nil

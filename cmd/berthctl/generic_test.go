@@ -145,3 +145,28 @@ func TestVerbsAnswerInJSON(t *testing.T) {
 		}
 	})
 }
+
+// slowDrain answers like a peer on which a node is being drained for ever, until the person loses patience.
+type slowDrain struct{ patience func() }
+
+func (d slowDrain) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet {
+		d.patience()
+	}
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	body := `{"node":"n","state":"draining","left":["r-1.1.1"]}`
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+}
+
+// Whoever stops looking at a drain is told that it goes on.
+func TestADrainGoesOnWithoutWhoLooks(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	var errs bytes.Buffer
+	a := &app{in: strings.NewReader(""), out: io.Discard, err: &errs, http: &http.Client{Transport: slowDrain{interrupt}}}
+	if code := a.run(ctx, []string{"--addr", "192.0.2.1", "node", "drain", "n", "--yes"}); code != exitError || !strings.Contains(errs.String(), "the drain goes on; berthctl node undrain n cancels it") {
+		t.Errorf("exit %d, %q", code, &errs)
+	}
+}

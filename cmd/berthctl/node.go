@@ -178,7 +178,9 @@ func (a *app) watchDrain(ctx context.Context, c *client.Client, node string) err
 	for {
 		d, meta, err := c.NodeDrain(ctx, node, client.ReadOptions{Index: after, Wait: waitFor(after)})
 		switch {
-		case errors.Is(err, fleet.NotFound), ctx.Err() != nil:
+		case ctx.Err() != nil:
+			return exit{exitError, fmt.Sprintf("%s: the drain goes on; berthctl node undrain %s cancels it", node, node)}
+		case errors.Is(err, fleet.NotFound):
 			return err
 		case err != nil:
 			fmt.Fprintln(a.err, "berthctl:", describe(err))

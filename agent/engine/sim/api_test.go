@@ -58,6 +58,7 @@ func TestErrorsHaveVLLMsShape(t *testing.T) {
 		{"POST", "/v1/completions", `{"model":"other","prompt":"x"}`, 404, "NotFoundError", "other"},
 		{"POST", "/v1/embeddings", `{"model":"other","input":"x"}`, 404, "NotFoundError", "other"},
 		{"POST", "/v1/completions", `{`, 400, "BadRequestError", "not a valid request"},
+		{"POST", "/v1/chat/completions", `{"model":"m","messages":"x"}`, 400, "BadRequestError", "messages cannot be a string"},
 		{"POST", "/v1/completions", `{"prompt":{"a":1}}`, 400, "BadRequestError", "neither a string"},
 		{"POST", "/v1/completions", `{"prompt":""}`, 400, "BadRequestError", "empty"},
 		{"POST", "/v1/completions", `{"prompt":["a","b"]}`, 400, "BadRequestError", "one prompt"},

@@ -117,7 +117,10 @@ func (c *call) read(v any) error {
 	case err != nil:
 		return c.gone(err)
 	}
-	if err := json.Unmarshal(b, v); err != nil {
+	var wrong *json.UnmarshalTypeError
+	if err := json.Unmarshal(b, v); errors.As(err, &wrong) && wrong.Field != "" {
+		return badRequest("the body is not a valid request: %s cannot be a %s", wrong.Field, wrong.Value) // Go's own text names types of this program
+	} else if err != nil {
 		return badRequest("the body is not a valid request: %v", err)
 	}
 	return nil

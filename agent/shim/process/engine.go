@@ -23,6 +23,7 @@ const outputPatience = time.Second
 
 // starter starts engines as children of this process.
 type starter struct {
+	claims []fleet.Claim
 	folder string
 	group  group // the shim's; "": there are no cgroups
 	v2     bool
@@ -43,7 +44,7 @@ func (s *starter) Start(x shim.Exec) (shim.Process, error) {
 	}
 	e := &engine{starter: s, output: r, done: make(chan struct{}), drained: make(chan struct{})}
 	e.cmd = exec.Command(x.Args[0], x.Args[1:]...)
-	e.cmd.Env = append(x.Env[:len(x.Env):len(x.Env)], engineMark+s.folder)
+	e.cmd.Env = append(x.Env[:len(x.Env):len(x.Env)], engineMark+s.folder, claimed(s.claims))
 	e.cmd.Dir, e.cmd.Stdout, e.cmd.Stderr = x.Dir, w, w
 	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error, 1)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -118,13 +119,22 @@ func (f folder) held() (bool, error) {
 	return false, err
 }
 
-// dead says whether no shim holds the folder.
+// dead says whether no shim holds the folder. One whose folder was taken away under it lives on, and holds its cards.
 func (f folder) dead() bool {
-	if _, err := os.Stat(string(f)); err != nil {
-		return true
+	if _, err := os.Stat(string(f)); errors.Is(err, fs.ErrNotExist) {
+		return !f.outlived()
 	}
 	held, err := f.held()
 	return err == nil && !held
+}
+
+// outlived says whether a shim lives on without its folder. What cannot be seen counts as yes.
+func (f folder) outlived() bool {
+	all, err := processes()
+	return err != nil || slices.ContainsFunc(all, func(p proc) bool {
+		dir, ok := environ(p.pid, shimMark)
+		return ok && dir == string(f) && !p.ended()
+	})
 }
 
 // copied refuses a folder that no shim holds although the shim that it tells of lives: that one holds another folder, of which this is a copy, and its

@@ -112,7 +112,7 @@ func (m *member) prepare(ctx context.Context) (net.Listener, error) {
 	if m.self, err = identify(os.Getpid()); err != nil {
 		return nil, err
 	}
-	m.starter = &starter{folder: string(m.folder), started: m.tryRecord}
+	m.starter = &starter{folder: string(m.folder), claims: l.Order.Claims, started: m.tryRecord}
 	m.enterGroup(l.Shim)
 	m.shim, err = shim.New(shim.Config{
 		Launch: l, Network: listen.System, Policy: listen.Policy{InsecureNoTLS: l.InsecureNoTLS}, Starter: m.starter,

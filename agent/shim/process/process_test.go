@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -240,9 +241,12 @@ func TestReusedPidIsLeftAlone(t *testing.T) {
 	}
 }
 
+// What has lost its folder lives on, holds its cards, and is not taken for a shim that has ended: a second engine would be started on the same cards.
 func TestLostFolderIsUnmanaged(t *testing.T) {
 	g := newRig(t)
-	h := g.start(launch(t))
+	l := launch(t)
+	l.Order.Claims = []fleet.Claim{{GPU: "GPU-a"}, {GPU: "GPU-b", Share: fleet.GiB}}
+	h := g.start(l)
 	g.ready(h)
 	s := recorded(t, h)
 	f := h.(*handle).folder
@@ -254,6 +258,12 @@ func TestLostFolderIsUnmanaged(t *testing.T) {
 	pids := map[int]bool{}
 	for _, u := range found.Unmanaged {
 		pids[u.PID] = true
+		if !slices.Equal(u.GPUs, []string{"GPU-a", "GPU-b"}) {
+			t.Errorf("%s, process %d, holds %q", u.What, u.PID, u.GPUs)
+		}
+	}
+	if _, err := h.Status(t.Context(), 0); err == nil || errors.Is(err, shim.ErrGone) {
+		t.Errorf("a shim that lives without its folder: %v", err)
 	}
 	if !pids[s.Shim.PID] || !pids[s.Engine.PID] || len(found.Live)+len(found.Dead) != 0 {
 		t.Errorf("found %+v; want shim %d and engine %d", found, s.Shim.PID, s.Engine.PID)

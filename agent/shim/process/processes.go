@@ -27,6 +27,9 @@ const killPatience = 10 * time.Second
 // stuckPatience is the same for what was stuck before: others wait for this look at it.
 const stuckPatience = 200 * time.Millisecond
 
+// closingPatience is how long a shim may live after it has removed its folder.
+const closingPatience = 200 * time.Millisecond
+
 // abandonAfter is how long a shim that could not begin may take to end.
 const abandonAfter = 5 * time.Second
 
@@ -132,7 +135,7 @@ func (p *Processes) start(ctx context.Context, f folder, l shim.Launch) error {
 		return err
 	}
 	defer r.Close()
-	err = p.spawn(ctx, f, lock, w)
+	err = p.spawn(ctx, f, l.Order.Claims, lock, w)
 	_ = w.Close()
 	if err == nil {
 		err = await(ctx, r, f)
@@ -160,7 +163,7 @@ func abandon(ctx context.Context, f folder) error {
 }
 
 // spawn runs the first stage, which ends at once.
-func (p *Processes) spawn(ctx context.Context, f folder, lock, ready *os.File) error {
+func (p *Processes) spawn(ctx context.Context, f folder, claims []fleet.Claim, lock, ready *os.File) error {
 	log, err := os.OpenFile(f.file(logFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, durable.FileMode)
 	if err != nil {
 		return err
@@ -168,7 +171,7 @@ func (p *Processes) spawn(ctx context.Context, f folder, lock, ready *os.File) e
 	defer log.Close()
 	args := append(p.cfg.Command[1:len(p.cfg.Command):len(p.cfg.Command)], "--dir", string(f))
 	cmd := exec.CommandContext(ctx, p.cfg.Command[0], args...)
-	cmd.Env = shimEnv(f)
+	cmd.Env = append(shimEnv(f), claimed(claims))
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = []*os.File{lock, ready} // lockFD, readyFD
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -240,7 +243,7 @@ func (p *Processes) Find(ctx context.Context) (shim.Found, error) {
 			return found, fmt.Errorf("find shims: %w", err)
 		}
 	}
-	lost, err := p.lost()
+	lost, err := p.lost(ctx)
 	found.Unmanaged = append(found.Unmanaged, lost...)
 	return found, err
 }
@@ -279,7 +282,11 @@ func (p *Processes) look(ctx context.Context, f folder, found *shim.Found) error
 
 func unreadable(f folder, err error) fleet.Unmanaged {
 	s, _ := f.state()
-	return fleet.Unmanaged{What: fmt.Sprintf("shim in %s, which cannot be read: %v", f, err), PID: s.Shim.PID}
+	u := fleet.Unmanaged{What: fmt.Sprintf("shim in %s, which cannot be read: %v", f, err), PID: s.Shim.PID}
+	if s.Shim.alive() {
+		u.GPUs = cardsOf(s.Shim.PID)
+	}
+	return u
 }
 
 // bury ends what a dead shim left.
@@ -314,23 +321,37 @@ func (p *Processes) bury(ctx context.Context, f folder, l shim.Launch) shim.Dead
 	return d
 }
 
-// lost lists the processes of shims whose folder is gone.
-func (p *Processes) lost() ([]fleet.Unmanaged, error) {
+// lost lists the processes of shims whose folder is gone, with the cards that they hold.
+func (p *Processes) lost(ctx context.Context) ([]fleet.Unmanaged, error) {
 	all, err := processes()
 	if err != nil {
 		return nil, fmt.Errorf("find shims: %w", err)
 	}
+	out := p.folderless(all)
+	if len(out) == 0 {
+		return nil, nil
+	}
+	select { // a shim that is being closed removes its folder and then ends
+	case <-time.After(closingPatience):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return p.folderless(all), nil
+}
+
+// folderless picks from a list of processes those that live and whose folder is gone.
+func (p *Processes) folderless(all []proc) []fleet.Unmanaged {
 	var out []fleet.Unmanaged
 	for _, each := range all {
 		for mark, what := range map[string]string{shimMark: "shim", engineMark: "engine"} {
 			dir, ok := environ(each.pid, mark)
-			if !ok || filepath.Dir(dir) != p.cfg.Dir || each.ended() {
+			if now, err := readProc(each.pid); !ok || filepath.Dir(dir) != p.cfg.Dir || err != nil || now.start != each.start || now.ended() {
 				continue
 			}
 			if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
-				out = append(out, fleet.Unmanaged{What: fmt.Sprintf("%s whose folder %s is lost", what, dir), PID: each.pid})
+				out = append(out, fleet.Unmanaged{What: fmt.Sprintf("%s whose folder %s is lost", what, dir), PID: each.pid, GPUs: cardsOf(each.pid)})
 			}
 		}
 	}
-	return out, nil
+	return out
 }

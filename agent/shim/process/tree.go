@@ -7,13 +7,31 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"berth/fleet"
 )
 
-// Variables that mark the processes of a shim and of its engine; the value is the shim's folder.
+// Variables that mark the processes of a shim and of its engine; the value is the shim's folder. The third tells, when that is lost, which cards they hold.
 const (
 	shimMark   = "BERTH_SHIM_FOLDER="
 	engineMark = "BERTH_ENGINE_OF="
+	claimsMark = "BERTH_CARDS="
 )
+
+// claimed writes the cards of a shard for the environment of its processes.
+func claimed(claims []fleet.Claim) string {
+	uuids := make([]string, len(claims))
+	for i, c := range claims {
+		uuids[i] = c.GPU
+	}
+	return claimsMark + strings.Join(uuids, ",")
+}
+
+// cardsOf reads that again. A process of an older release does not say.
+func cardsOf(pid int) []string {
+	text, _ := environ(pid, claimsMark)
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' })
+}
 
 // killEvery is the time between looks at what SIGKILL has left.
 const killEvery = 10 * time.Millisecond
