@@ -84,6 +84,12 @@ bench-raft: build ## replicated writes of three peers through their API, beside 
 	@$(GO) build -o bin/bench-raft ./bench/raft
 	@bin/bench-raft -bin bin -etcd $(CURDIR)/bin/bench-etcd $(if $(JSON),-json $(JSON))
 
+.PHONY: bench-failover
+bench-failover: build ## from a SIGKILL of the leader to the next write that is answered, twenty times, beside etcd (JSON=FILE)
+	@cd bench/raft/etcd && $(GO) build -o ../../../bin/bench-etcd .
+	@$(GO) build -o bin/bench-failover ./bench/failover
+	@bin/bench-failover -bin bin -etcd $(CURDIR)/bin/bench-etcd $(if $(JSON),-json $(JSON))
+
 .PHONY: bench-stores
 bench-stores: ## stores for raft's log beside each other on one disk: raft-boltdb, raft-wal, Berth's own
 	cd bench/raft/stores && $(GO) test -run '^$$' -bench . -benchtime 1500x

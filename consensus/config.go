@@ -46,8 +46,8 @@ type Config struct {
 
 // Timings are the durations and sizes that may be tuned. The zero value has the defaults.
 type Timings struct {
-	// Multiplier scales raft's heartbeat and election timeouts (1 s), leader lease (500 ms) and all that is derived
-	// from them. 0 means 1; from 0.1 to 10.
+	// Multiplier scales raft's heartbeat and election timeouts (1 s), leader lease (500 ms; see lease) and all that is
+	// derived from them. 0 means 1; from 0.1 to 10.
 	Multiplier float64
 	// Wait bounds every wait on raft whose caller has no earlier deadline. 0 means 10 s.
 	Wait time.Duration
@@ -91,6 +91,12 @@ func set[T comparable](v *T, otherwise T) {
 // scale applies the multiplier to a duration of raft's defaults.
 func (t Timings) scale(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * t.Multiplier)
+}
+
+// lease is for how long a leader goes on that hears from no quorum. Below a multiplier of 1 it is shortened by less than the heartbeat timeout: a
+// quarter of a second is what a busy machine makes a leader wait, and what a follower does not take for its death the leader itself need not either.
+func (t Timings) lease(full, heartbeat time.Duration) time.Duration {
+	return max(t.scale(full), min(full, heartbeat*4/5))
 }
 
 // Validate lists everything that is wrong, in one error.
@@ -139,7 +145,7 @@ func (c Config) raftConfig(notify chan<- bool) *raft.Config {
 	rc.LocalID = raft.ServerID(c.ID)
 	rc.HeartbeatTimeout = t.scale(rc.HeartbeatTimeout)
 	rc.ElectionTimeout = t.scale(rc.ElectionTimeout)
-	rc.LeaderLeaseTimeout = t.scale(rc.LeaderLeaseTimeout)
+	rc.LeaderLeaseTimeout = t.lease(rc.LeaderLeaseTimeout, rc.HeartbeatTimeout)
 	rc.CommitTimeout = t.scale(rc.CommitTimeout)
 	rc.SnapshotThreshold = t.SnapshotThreshold
 	rc.SnapshotInterval = t.SnapshotInterval

@@ -18,15 +18,12 @@ const (
 	LogBolt = "boltdb" // raft.db (raft-boltdb/v2)
 )
 
-const (
-	boltFile = "raft.db"
-	walDir   = "log"
-)
+const walDir = "log"
 
 // openLog opens the log of the kind that the directory holds. What is wanted counts for one that holds none yet, and must not differ from what another
 // holds: a log that was left aside would be missed.
 func (f *files) openLog(want string) (err error) {
-	if f.bolt, err = openBolt(filepath.Join(f.dir, boltFile)); err != nil {
+	if f.bolt, err = openBolt(filepath.Join(f.dir, storeFile)); err != nil {
 		return err
 	}
 	have, err := f.kindHeld()
@@ -58,7 +55,7 @@ func (f *files) kindHeld() (string, error) {
 	case err != nil && !errors.Is(err, os.ErrNotExist):
 		return "", err
 	case err == nil && last > 0:
-		return "", fmt.Errorf("data directory %s has a log in %s and another in %s: one of them was put there from elsewhere", f.dir, boltFile, walDir)
+		return "", fmt.Errorf("data directory %s has a log in %s and another in %s: one of them was put there from elsewhere", f.dir, storeFile, walDir)
 	case err == nil:
 		return LogWAL, nil
 	case last > 0:

@@ -1,5 +1,7 @@
 // Command failover measures how long a cluster of three peers takes no writes after its leader is killed with SIGKILL: from the kill to the first
-// write that is answered, again and again. It prints the median and the longest, and with -json FILE writes them as a flat object.
+// write that is answered, again and again. It prints the median and the longest, and with -json FILE writes them as a flat object. With -etcd PROGRAM
+// (built from bench/raft/etcd) it does the same to three etcd servers with their defaults, in turns of five kills. With -steady 10m nobody is killed,
+// two processes that never rest run beside the peers, and an election is an error.
 package main
 
 import (
@@ -9,6 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"slices"
 	"syscall"
@@ -16,6 +19,7 @@ import (
 
 	"berth/admin/client"
 	"berth/demo/stage"
+	"berth/internal/procs"
 )
 
 // Every time is in seconds.
@@ -24,23 +28,37 @@ type result struct {
 	Min    float64 `json:"min_seconds"`
 	Median float64 `json:"median_seconds"`
 	Max    float64 `json:"max_seconds"`
+
+	Times []float64 `json:"times"` // in order of the kills
+	Etcd  *result   `json:"etcd,omitempty"`
+	Ratio float64   `json:"ratio_median,omitempty"` // to etcd's
 }
 
 func main() {
 	bin := flag.String("bin", "bin", "folder with berth and berthctl")
 	kills := flag.Int("kills", 20, "how often the leader is killed")
 	file := flag.String("json", "", "file for the result")
+	etcd := flag.String("etcd", "", "program built from bench/raft/etcd, to compare with")
+	length := flag.Duration("steady", 0, "kill nobody, and count the elections in so long a time beside busy loops")
+	busy := flag.Bool("spin", false, "be a busy loop (internal)")
 	flag.Parse()
+	if *busy {
+		spin()
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := measure(ctx, *bin, *kills, *file); err != nil {
+	run := func() error { return measure(ctx, *bin, *etcd, *kills, *file) }
+	if *length > 0 {
+		run = func() error { return steady(ctx, *bin, *length) }
+	}
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "failover:", err)
 		stop()
 		os.Exit(1)
 	}
 }
 
-func measure(ctx context.Context, bin string, kills int, file string) (err error) {
+func measure(ctx context.Context, bin, etcd string, kills int, file string) (err error) {
 	if kills < 1 {
 		return fmt.Errorf("-kills %d; it takes one at least", kills)
 	}
@@ -55,8 +73,16 @@ func measure(ctx context.Context, bin string, kills int, file string) (err error
 	if err := settled(ctx, s); err != nil {
 		return err
 	}
-	var times []float64
+	var times, others []float64
 	for n := range kills {
+		if etcd != "" && n%turn == 0 {
+			more, err := killEtcd(ctx, etcd, min(turn, kills-n))
+			if err != nil {
+				return err
+			}
+			fmt.Printf("etcd: %.2f s\n", more)
+			others = append(others, more...)
+		}
 		took, who, err := kill(ctx, s)
 		if err != nil {
 			return fmt.Errorf("kill %d: %w\n%s", n+1, err, s.Logs(10))
@@ -64,14 +90,45 @@ func measure(ctx context.Context, bin string, kills int, file string) (err error
 		fmt.Printf("kill %2d of %d: %s died, the next write was answered after %.2f s\n", n+1, kills, who, took.Seconds())
 		times = append(times, took.Seconds())
 	}
-	return report(times, file)
+	return report(times, others, file)
 }
 
-func report(times []float64, file string) error {
-	slices.Sort(times)
-	n := len(times)
-	r := result{Kills: n, Min: times[0], Median: (times[(n-1)/2] + times[n/2]) / 2, Max: times[n-1]}
-	fmt.Printf("%d kills: median %.2f s, from %.2f to %.2f s\n", r.Kills, r.Median, r.Min, r.Max)
+// turn is how many kills of one side follow each other.
+const turn = 5
+
+// killEtcd does the same to etcd.
+func killEtcd(ctx context.Context, program string, kills int) (times []float64, err error) {
+	port, err := procs.NewPorts().Take(60)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, program, "-failover", fmt.Sprint(kills), "-port", fmt.Sprint(port+50)) // the peers' ports are taken from the same place
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("etcd: %w", err)
+	}
+	return times, json.Unmarshal(out, &times)
+}
+
+func resultOf(times []float64) result {
+	sorted := slices.Sorted(slices.Values(times))
+	n := len(sorted)
+	return result{Kills: n, Min: sorted[0], Median: (sorted[(n-1)/2] + sorted[n/2]) / 2, Max: sorted[n-1], Times: times}
+}
+
+func (r result) String() string {
+	return fmt.Sprintf("%d kills: median %.2f s, from %.2f to %.2f s", r.Kills, r.Median, r.Min, r.Max)
+}
+
+func report(times, others []float64, file string) error {
+	r := resultOf(times)
+	fmt.Println(r)
+	if len(others) > 0 {
+		e := resultOf(others)
+		r.Etcd, r.Ratio = &e, r.Median/e.Median
+		fmt.Printf("etcd, %v: %.2f × its median\n", e, r.Ratio)
+	}
 	if file == "" {
 		return nil
 	}

@@ -18,6 +18,9 @@ import (
 // ballast is what a peer keeps aside for a full disk: enough for terms and votes for years.
 const ballast = 64 << 20
 
+// multiplier is for peers within some milliseconds of each other, on machines that may be busy: see docs/adr/0009.
+const multiplier = 0.35
+
 type peerFlags struct {
 	*common
 	raft, gossip peer.Endpoint
@@ -70,7 +73,7 @@ func (f *peerFlags) add(c *cobra.Command) {
 	s.DurationVar(&f.backups.Every, "backup-every", time.Hour, "time between two of them")
 	s.IntVar(&f.backups.Keep, "backup-keep", 24, "how many of its own this peer keeps there")
 	s.StringVar(&f.logStore, "log-store", "", "how the log is kept on disk, wal or boltdb (default: as the data directory has it, wal in a new one)")
-	s.Float64Var(&f.multiplier, "raft-multiplier", 1, "scales raft's timeouts: below 1 for a fast network, above for a slow one")
+	s.Float64Var(&f.multiplier, "raft-multiplier", multiplier, "scales raft's timeouts, of which 1 is a second: a leader is missed after 1 to 2 of them (0.1 to 10; more for a slow network)")
 }
 
 // resolve fills the flags from all sources and checks the whole.

@@ -32,11 +32,16 @@ func main() {
 	size := flag.Int("size", 256, "bytes of a value")
 	duration := flag.Duration("for", 5*time.Second, "how long")
 	round := flag.String("round", "", "prefix of the keys")
+	kills := flag.Int("failover", 0, "start a cluster and kill its leader so often")
+	port := flag.Int("port", 0, "first of six ports of that cluster")
 	flag.Parse()
 	var err error
-	if *name != "" {
+	switch {
+	case *name != "":
 		err = serve(*name, *client, *peer, *cluster, *data)
-	} else {
+	case *kills > 0:
+		err = failover(*kills, *port)
+	default:
 		err = load(strings.Split(*endpoints, ","), *clients, *size, *duration, *round)
 	}
 	if err != nil {
