@@ -34,18 +34,53 @@ func newModel(name string, nodes, gpus, want int) *fleet.Model {
 	return &fleet.Model{Spec: spec, Generation: 1, Want: want}
 }
 
-// applied adds what a plan places to the snapshot's replicas, as the state machine would.
-func applied(s *scheduler.Snapshot, plan fleet.Plan, entry *int) int {
+// follower is the state as a leader follows it: its rows, and what has changed since the last plan.
+type follower struct {
+	scheduler.Snapshot
+	rows    scheduler.Rows
+	changes *scheduler.Changes
+	entry   int
+}
+
+func follow(s scheduler.Snapshot) *follower {
+	f := &follower{Snapshot: s, changes: new(scheduler.Changes)}
+	for _, m := range s.Models {
+		f.changes.Models = append(f.changes.Models, scheduler.Row[fleet.Model]{New: m})
+	}
+	for _, n := range s.Nodes {
+		f.changes.Nodes = append(f.changes.Nodes, scheduler.Row[fleet.Node]{New: n})
+	}
+	return f
+}
+
+// next is the snapshot of what has changed until now.
+func (f *follower) next() scheduler.Snapshot {
+	f.rows.Apply(f.changes)
+	s := f.Snapshot
+	s.Models, s.Nodes, s.Replicas, s.Since = f.rows.Models, f.rows.Nodes, f.rows.Replicas, f.changes
+	f.changes = new(scheduler.Changes)
+	return s
+}
+
+// wants raises what the first model wants by one.
+func (f *follower) wants() {
+	more := *f.rows.Models[0]
+	more.Want++
+	f.changes.Models = append(f.changes.Models, scheduler.Row[fleet.Model]{Old: f.rows.Models[0], New: &more})
+}
+
+// applies adds what a plan places, as the state machine would.
+func (f *follower) applies(plan fleet.Plan) int {
 	placed := 0
 	for _, item := range plan.Items {
 		if item.Place == nil {
 			continue
 		}
-		*entry++
+		f.entry++
 		placed++
-		s.Replicas = append(s.Replicas, &fleet.Replica{
-			ID: fmt.Sprintf("r-1.%07d.1", *entry), Model: item.Place.Model, Generation: 1, State: fleet.Ready, Shards: item.Place.Shards,
-		})
+		f.changes.Replicas = append(f.changes.Replicas, scheduler.Row[fleet.Replica]{New: &fleet.Replica{
+			ID: fmt.Sprintf("r-1.%07d.1", f.entry), Model: item.Place.Model, Generation: 1, State: fleet.Ready, Shards: item.Place.Shards,
+		}})
 	}
 	return placed
 }

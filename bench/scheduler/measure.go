@@ -94,22 +94,21 @@ func decide(p *scheduler.Placer, spec *fleet.ModelSpec, n int) (stream, [][]flee
 	return summary(took), out
 }
 
-// again times plans on a fleet on which everything runs already and one model wants one replica more each time.
+// again times plans of a leader that follows the state, on a fleet on which everything runs already and one model wants one replica more each time: to take
+// in what has changed, and to plan.
 func again(s scheduler.Snapshot, plan fleet.Plan) stream {
 	const plans = 200
-	entry := 0
-	applied(&s, plan, &entry)
+	f := follow(s)
+	f.applies(plan)
 	var planner scheduler.Planner
-	planner.Plan(s)
+	planner.Plan(f.next())
 	var took []time.Duration
 	for range plans {
-		more := *s.Models[0]
-		more.Want++
-		s.Models = []*fleet.Model{&more, s.Models[1]}
+		f.wants()
 		start := time.Now()
-		plan := planner.Plan(s)
+		plan := planner.Plan(f.next())
 		took = append(took, time.Since(start))
-		if applied(&s, plan, &entry) == 0 {
+		if f.applies(plan) == 0 {
 			break
 		}
 	}
