@@ -229,6 +229,26 @@ func TestTransitionsAreKeptUntilAnswered(t *testing.T) {
 	})
 }
 
+// A batch that no peer takes does not take others' reports with it: what is wrong with it is found, and dropped alone.
+func TestOneTransitionThatIsNotTakenIsDroppedAlone(t *testing.T) {
+	inBubble(t, func(t *testing.T, g *rig) {
+		g.start()
+		g.peers.set(func(p *peers) { p.batchErr, p.poison = errDown, "ready" })
+		g.order(10, run(10))
+		g.shim().phase(shim.Ready)
+		g.after(time.Second)
+		g.order(20, stop(20))
+		g.shim().become(func(st *shim.Status) { st.Phase, st.Order.N, st.DoorShut = shim.Stopped, 20, true })
+		g.after(time.Second)
+		g.peers.set(func(p *peers) { p.batchErr = nil })
+		g.after(time.Minute)
+		g.wantReported("starting shut stopped")
+		if n := g.log.count("is dropped"); n != 1 {
+			t.Errorf("%d transitions were dropped", n)
+		}
+	})
+}
+
 func TestUnknownInstanceRegistersAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, g *rig) {
 		g.start()

@@ -29,6 +29,8 @@ type outbox struct {
 	meter *meter
 	log   *slog.Logger
 
+	most int // transitions in the next batch; 0: maxBatch. Of run alone
+
 	mu    sync.Mutex
 	queue []parcel
 	poke  chan struct{}
@@ -107,10 +109,14 @@ func (o *outbox) pending() int {
 	return len(o.queue)
 }
 
-// send sends one batch and takes it off the queue once it is answered.
+// send sends one batch and takes it off the queue once it is answered. A batch that is refused as such is sent again in halves, until the transition that
+// is not taken is alone: the others are the only proof that cards are free.
 func (o *outbox) send(ctx context.Context) error {
+	if o.most == 0 {
+		o.most = maxBatch
+	}
 	o.mu.Lock()
-	batch := o.queue[:min(len(o.queue), maxBatch)]
+	batch := o.queue[:min(len(o.queue), o.most)]
 	o.mu.Unlock()
 	t := wire.Transitions{Version: wire.Version, Instance: o.disk.instance, Items: make([]wire.Transition, len(batch))}
 	for i, p := range batch {
@@ -120,9 +126,13 @@ func (o *outbox) send(ctx context.Context) error {
 	if err == nil && len(res.Results) != len(batch) {
 		err = fmt.Errorf("%d transitions were answered by %d results", len(batch), len(res.Results))
 	}
+	refused := errors.Is(err, fleet.BadRequest) || errors.Is(err, fleet.UnknownField) || errors.Is(err, fleet.TooLarge)
 	switch {
 	case err == nil:
-	case errors.Is(err, fleet.BadRequest), errors.Is(err, fleet.UnknownField), errors.Is(err, fleet.TooLarge):
+	case refused && len(batch) > 1:
+		o.most = len(batch) / 2
+		return nil
+	case refused:
 		res.Results = make([]string, len(batch)) // an answer: the same again would get the same
 		for i := range res.Results {
 			res.Results[i] = err.Error()
@@ -131,6 +141,7 @@ func (o *outbox) send(ctx context.Context) error {
 		o.failed(err, len(batch))
 		return err
 	}
+	o.most = min(2*o.most, maxBatch)
 	o.settle(batch, res.Results)
 	return nil
 }

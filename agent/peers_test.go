@@ -22,6 +22,7 @@ type peers struct {
 	batches   []wire.Transitions
 	batchErr  error
 	refuse    map[string]string // by what was reported
+	poison    string            // a batch that reports it is refused as a whole
 	beats     []wire.Heartbeat
 	beatTimes []time.Time
 	answer    wire.HeartbeatAnswer
@@ -97,6 +98,11 @@ func (p *peers) Transitions(_ context.Context, _ string, t wire.Transitions) (wi
 	defer p.mu.Unlock()
 	if p.err != nil || p.batchErr != nil {
 		return wire.TransitionResults{}, firstOf(p.err, p.batchErr)
+	}
+	for _, item := range t.Items {
+		if p.poison != "" && item.To == p.poison {
+			return wire.TransitionResults{}, fleet.Errorf(fleet.TooLarge, "the body is too large")
+		}
 	}
 	p.batches = append(p.batches, t)
 	res := wire.TransitionResults{Index: p.orders.Index}

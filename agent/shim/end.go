@@ -98,7 +98,7 @@ func (l *life) end(ctx context.Context, p Process, e *ending) {
 		e.exit = p.Exit()
 	}
 	if e.exit.Log == nil {
-		e.exit.Log = l.cfg.Output.Tail(exitLines)
+		e.exit.Log = l.cfg.Output.LastWords()
 	}
 }
 

@@ -15,6 +15,7 @@ const (
 	recentBytes = 256 << 10 // in memory at least, for the last lines and for followers; at most twice that
 	queueBytes  = 1 << 20   // waiting for the disk; beyond it output is dropped, because an engine must never wait for a log
 	exitLines   = 20        // that an exit carries
+	exitLine    = 500       // bytes of each, the last ones: an exit travels in orders' answers and is kept in every peer's state
 )
 
 // Output takes what an engine writes. Writing never blocks: what the disk is too slow for is dropped and counted.
@@ -128,6 +129,21 @@ func (o *Output) Tail(n int) []string {
 		return nil
 	}
 	return strings.Split(text, "\n")
+}
+
+// LastWords gives the last lines as a terminal would show them, each cut to what an exit carries: a bar of progress is one line for megabytes, which
+// begins again and again.
+func (o *Output) LastWords() []string {
+	lines := o.Tail(exitLines)
+	for i, line := range lines {
+		line = strings.TrimRight(line, "\r")
+		line = line[strings.LastIndexByte(line, '\r')+1:]
+		if over := len(line) - exitLine; over > 0 {
+			line = line[over:]
+		}
+		lines[i] = strings.ToValidUTF8(line, "")
+	}
+	return lines
 }
 
 // lastLines is where the last n lines of b begin.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"unicode/utf8"
 )
 
 func text(t *testing.T, r io.ReadCloser, err error) string {
@@ -35,6 +36,19 @@ func TestLastLines(t *testing.T) {
 		if got := c.text[lastLines([]byte(c.text), c.n):]; got != c.want {
 			t.Errorf("the last %d lines of %q are %q, want %q", c.n, c.text, got, c.want)
 		}
+	}
+}
+
+// The last words of an engine are what a terminal would show of its last lines, and not the whole life of a bar of progress.
+func TestLastWordsAreShort(t *testing.T) {
+	o := NewOutput("")
+	for i := range 20_000 {
+		fmt.Fprintf(o, "\rloading: %d%%", i/200)
+	}
+	fmt.Fprint(o, "\r\n", strings.Repeat("ü", 1000), "out of memory\r\n", "\xff\n")
+	got := o.LastWords()
+	if len(got) != 3 || got[0] != "loading: 99%" || len(got[1]) > exitLine || !strings.HasSuffix(got[1], "üout of memory") || !utf8.ValidString(got[1]) || got[2] != "" {
+		t.Errorf("%q", got)
 	}
 }
 

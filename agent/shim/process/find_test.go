@@ -2,6 +2,8 @@ package process
 
 import (
 	"context"
+	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -11,6 +13,8 @@ import (
 	"testing"
 
 	"berth/agent/shim"
+	"berth/fleet"
+	"berth/fleet/wire"
 	"berth/internal/durable"
 )
 
@@ -110,4 +114,27 @@ func TestACopyEndsNobodysEngine(t *testing.T) {
 	if got := g.ask(st); got != strconv.Itoa(s.Engine.PID) {
 		t.Errorf("the original answers %q", got)
 	}
+}
+
+// A shim lives as long as its engine, so that agents of later releases speak to it: an order that says more than it knows is an order all the same.
+func TestAnOrderOfANewerAgentIsTaken(t *testing.T) {
+	g := newRig(t)
+	h := g.start(launch(t))
+	g.ready(h)
+	o := shim.Order{Order: h.Launch().Order}
+	o.ID.N, o.Action, o.Drain = o.ID.N+1, wire.ActionStop, &fleet.Drain{Reason: "deleted"}
+	b, err := json.Marshal(o)
+	var fields map[string]any
+	if err == nil {
+		err = json.Unmarshal(b, &fields)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields["of_a_later_release"] = true
+	fields["spec"].(map[string]any)["as_well"] = map[string]any{"x": 1}
+	if err := h.(*handle).call(t.Context(), http.MethodPost, "/order", fields, &struct{}{}); err != nil {
+		t.Fatal(err)
+	}
+	g.until(h, "stopped", func(s shim.Status) bool { return s.Phase == shim.Stopped })
 }
