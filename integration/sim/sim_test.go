@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,17 +46,26 @@ func plans() []plan {
 
 func TestSimulation(t *testing.T) {
 	counts, began := newTally(), time.Now()
-	for round := 0; round == 0 || time.Since(began) < *forFlag; round++ {
-		for _, p := range plans() {
-			seed := *seedFlag
-			if seed == 0 {
-				seed = rand.Uint64()
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) { // a bubble hands one thread's work around, so there is one for each processor
+		workers.Go(func() {
+			for {
+				n := int(next.Add(1)) - 1
+				if n >= len(plans()) && time.Since(began) >= *forFlag {
+					return
+				}
+				p, seed := plans()[n%len(plans())], *seedFlag
+				if seed == 0 {
+					seed = rand.Uint64()
+				}
+				t.Run(fmt.Sprintf("%s/%d", p.title, seed), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { run(t, p, seed, counts) })
+				})
 			}
-			t.Run(fmt.Sprintf("%s/%d", p.title, seed), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { run(t, p, seed, counts) })
-			})
-		}
+		})
 	}
+	workers.Wait()
 	t.Log(counts.report(time.Since(began)))
 }
 
