@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,11 +47,22 @@ func (c *care) look() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, line := range said {
-		if !slices.Contains(c.said, line) {
+		if !slices.ContainsFunc(c.said, func(old string) bool { return sameMatter(old, line) }) {
 			c.log.Warn("this peer needs a person", "reason", line)
 		}
 	}
 	c.last, c.said = use, said
+}
+
+// sameMatter says whether two lines differ in their figures alone.
+func sameMatter(a, b string) bool {
+	plain := func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}
+	return strings.Map(plain, a) == strings.Map(plain, b)
 }
 
 // warnings are a line each.
