@@ -23,8 +23,10 @@ type Config struct {
 	Class                 string
 	Memory                fleet.Bytes // a card
 	NodesPerFabric        int
-	// Dir holds what agents and routers keep; peers keep everything in memory.
-	Dir string
+	// Dir holds what agents and routers keep; peers keep everything in memory, and a peer that is started again comes as one that has lost its disk,
+	// unless PeersOnDisk is set.
+	Dir         string
+	PeersOnDisk bool
 	// Network gives each machine of the cluster, by name and IP address, its network; it must give the same one for the same name. nil: the
 	// machine's own, on loopback.
 	Network func(machine, ip string) listen.Network

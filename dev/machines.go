@@ -45,8 +45,12 @@ func (c *Cluster) log(name string) *slog.Logger { return c.cfg.Log.With("machine
 
 func (c *Cluster) peer(i int) (func(context.Context) error, error) {
 	name, p := machine("peer", i), c.ports[i]
+	dir := ""
+	if c.cfg.PeersOnDisk {
+		dir = c.cfg.dir(name)
+	}
 	role, err := peer.New(peer.Config{
-		Name: name, InMemory: true, HTTP: peer.Endpoint{Bind: p.http}, Raft: peer.Endpoint{Bind: p.raft}, Gossip: peer.Endpoint{Bind: p.gossip},
+		Name: name, InMemory: dir == "", DataDir: dir, HTTP: peer.Endpoint{Bind: p.http}, Raft: peer.Endpoint{Bind: p.raft}, Gossip: peer.Endpoint{Bind: p.gossip},
 		Join: c.seeds(), BootstrapExpect: c.cfg.Peers, Policy: c.policy, Network: c.cfg.network(name), Timings: c.cfg.Timings, Clock: c.clock(name),
 		Log: c.log(name), Version: release.Version,
 	})

@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -45,7 +46,11 @@ func TestAWholeClusterNeverClaimsMoreQuietThanTrue(t *testing.T) {
 
 func schedule(t *testing.T, seed uint64) {
 	s := &truth{rng: rand.New(rand.NewPCG(seed, 3)), engines: map[string][]start{}, alive: map[string]bool{}, busy: map[string]bool{}, faults: map[string]int{}}
-	inBubble(t, func(c *Config) { c.Nodes = 3; c.Engine = s.started; c.Clock = drifting(s.rng.Uint64()) }, func(b *bubble) {
+	inBubble(t, func(c *Config) {
+		c.Nodes, c.PeersOnDisk = 3, true
+		c.Engine = s.started
+		c.Clock = drifting(s.rng.Uint64())
+	}, func(b *bubble) {
 		s.bubble = b
 		b.nodes(3)
 		for i := range 4 {
@@ -172,7 +177,8 @@ func (s *truth) claim(peer string, v wire.IdleView, asked time.Time) {
 	s.claims++
 	s.longest = max(s.longest, v.QuietSeconds)
 	age := time.Duration(v.AsOfSeconds * float64(time.Second))
-	truly := max(s.quiet(v.ID, time.Now().Add(-age)), s.quiet(v.ID, asked.Add(-age)))
+	slack := age / 2500 // the peer's clock, and so the age, is wrong by up to 200 parts in a million, and so may be the one that it was compared with
+	truly := max(s.quiet(v.ID, time.Now().Add(-age-slack)), s.quiet(v.ID, asked.Add(-age-slack)))
 	if v.QuietSeconds > truly.Seconds()+0.002 { // the engine's records are cut to a millisecond
 		s.t.Errorf("%s: asked %s before, %s says that %s was quiet for %.3f s as of %.6f s ago; it was for %s; it received:\n%s",
 			stamped(time.Now()), time.Since(asked), peer, v.ID, v.QuietSeconds, v.AsOfSeconds, truly, s.received(v.ID))
@@ -211,10 +217,23 @@ func (s *truth) ended() {
 		}
 		s.unloaded++
 		if quiet := s.quiet(id, time.Now()); quiet < unloadAfter {
-			s.t.Errorf("%s: %s was unloaded, and was used %s ago", time.Now().Format(time.TimeOnly), id, quiet)
+			s.t.Errorf("%s: %s was unloaded, and was used %s ago; its history:\n%s", time.Now().Format(time.TimeOnly), id, quiet, s.history(id))
 		}
 	}
 	s.alive = now
+}
+
+// history lists what the peers say has happened to a replica.
+func (s *truth) history(replica string) string {
+	events, _, err := s.ctl.Events(context.Background(), url.Values{"replica": {replica}})
+	if err != nil {
+		return err.Error()
+	}
+	var out strings.Builder
+	for _, e := range events {
+		fmt.Fprintf(&out, "    %s %s %s: %s %s\n", e.At.Std().UTC().Format("04:05.000"), e.Who, e.Command, e.Text, e.Why)
+	}
+	return out.String()
 }
 
 // act does one random thing.

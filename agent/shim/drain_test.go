@@ -28,7 +28,8 @@ func TestDrainUnderLoad(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		g.order(stop(2, fleet.Drain{Reason: "deleted", Minimum: seconds(5), Deadline: seconds(90)}))
 		late := map[string]int{}
-		for range 100 { // ten requests a second: five seconds of minimum, then the door is shut
+		time.Sleep(50 * time.Millisecond) // so that no request comes at the moment at which the door shuts
+		for range 100 {                   // ten requests a second: five seconds of minimum, then the door is shut
 			late[g.post(0)]++
 			time.Sleep(100 * time.Millisecond)
 		}
