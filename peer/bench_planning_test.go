@@ -62,7 +62,28 @@ func leading(b *testing.B, nodes int) (*planning, *knowledge, *machineWriter) {
 	for range 3 {
 		p.once(b.Context(), w.State(), k)
 	}
+	for i := range nodes {
+		must(w.comeUp(b.Context(), benchNode(i).Name))
+	}
+	p.once(b.Context(), w.State(), k)
 	return p, k, w
+}
+
+// comeUp makes every replica of a node ready.
+func (w *machineWriter) comeUp(ctx context.Context, node string) error {
+	for _, to := range []string{wire.BecameStarting, wire.BecameReady} {
+		c := fsm.ReplicaTransitions{Node: node, Instance: 1}
+		for r := range w.State().ReplicasOn(node) {
+			c.Items = append(c.Items, wire.Transition{Replica: r.ID, Order: r.Order, Start: r.Start, To: to, Shim: 1, Door: &fleet.Door{Address: node + ":20000", Key: "k"}})
+		}
+		if len(c.Items) == 0 {
+			return nil
+		}
+		if err := w.write(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func boardTerm(state func() *fsm.State) *board.Term {

@@ -24,7 +24,8 @@ type finder struct {
 	gangs     []*gangs         // of a spec of several nodes, by class
 	spread    spread
 	backfills bool
-	picked    []int // scratch: places of the cards that are being priced
+	disks     map[string]bool // nodes that have the weights, where the ranks know nothing of that
+	picked    []int           // scratch: places of the cards that are being priced
 }
 
 func newFinder(g *ground, spec *fleet.ModelSpec, same []*fleet.Replica) *finder {
@@ -98,11 +99,42 @@ func (f *finder) find() ([]fleet.Shard, bool) {
 		}
 	}
 	for _, r := range f.ranks {
-		if p, ok := r.best(); ok {
+		if p, ok := f.best(r); ok {
 			return []fleet.Shard{f.shard(p)}, true
 		}
 	}
 	return nil, false
+}
+
+// with returns the finder of a model whose weights are on the disks of some nodes, made of one that knows nothing of weights.
+func (f *finder) with(disks map[string]bool) *finder {
+	if len(disks) == 0 {
+		return f
+	}
+	own := *f
+	own.disks, own.picked = disks, nil
+	return &own
+}
+
+// best returns the cheapest place of a rank. Where the rank knows nothing of the nodes that have the weights, its cheapest place costs what it would with
+// the weights to be fetched, and each of those nodes is looked at beside it: any other node is dearer than the first by the rank's own order.
+func (f *finder) best(r *ranking) (place, bool) {
+	p, ok := r.best()
+	if !ok || len(f.disks) == 0 || f.disks[p.host.Node.Name] {
+		return p, ok
+	}
+	p.cost.wish.cold = 1
+	for name := range f.disks {
+		h := f.cards.Host(name)
+		if h == nil || !f.admitted[h.Index] {
+			continue
+		}
+		q, ok := r.f.price(h, r.classes)
+		if c := q.cost.compare(&p.cost); ok && (c < 0 || c == 0 && q.host.Index < p.host.Index) {
+			p = q
+		}
+	}
+	return p, true
 }
 
 // fits says whether find would find anything.

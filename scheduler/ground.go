@@ -69,7 +69,8 @@ func AskedBy(models []*fleet.Model) []frag.Asked {
 
 // finder returns a finder for the spec. Specs that ask for the same share one, which knows already what has changed on the map since it was last used.
 func (g *ground) finder(spec *fleet.ModelSpec, same []*fleet.Replica) *finder {
-	if len(spec.Placement.Spread) > 0 || g.paired[spec.Name] || len(g.weights[spec.Name]) > 0 {
+	disks := g.weights[spec.Name]
+	if len(spec.Placement.Spread) > 0 || g.paired[spec.Name] || len(disks) > 0 && spec.Placement.Nodes > 1 {
 		return newFinder(g, spec, same)
 	}
 	key := likeness(spec)
@@ -78,10 +79,12 @@ func (g *ground) finder(spec *fleet.ModelSpec, same []*fleet.Replica) *finder {
 		if len(g.shared) > 0 && len(g.shared)*len(g.cards.Hosts) > mostPlaces {
 			clear(g.shared)
 		}
-		f = newFinder(g, spec, nil)
+		anyone := *spec
+		anyone.Name = "" // what is known of one model is no matter for another
+		f = newFinder(g, &anyone, nil)
 		g.shared[key] = f
 	}
-	return f
+	return f.with(disks)
 }
 
 // mostPlaces bounds the memory of the finders that are kept: about a hundred bytes for each host and finder.

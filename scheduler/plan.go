@@ -201,7 +201,7 @@ func (p *planner) noRoom(c *cast, f *finder) {
 		p.refuse(c, r)
 		return
 	}
-	if c.placed == 0 && p.drainFirst(c, f) || c.underWay() || p.waitFor(f, c.ending) {
+	if c.placed == 0 && p.drainFirst(c, f) || c.underWay() || p.waitFor(c.model.Name(), f, c.ending) {
 		return
 	}
 	if p.makeRoom(c, f) || p.preempt(c, f) {

@@ -14,7 +14,7 @@ func (p *planner) preempt(c *cast, f *finder) bool {
 	if c.missing() == 0 || p.mayNotTake() {
 		return false
 	}
-	if p.waitFor(f, p.draining()) {
+	if p.waitFor(c.model.Name(), f, p.draining()) {
 		return true
 	}
 	if !slices.ContainsFunc(p.Models, func(m *fleet.Model) bool { return !m.Spec.Pin && m.Spec.Priority < c.model.Spec.Priority }) {
@@ -25,7 +25,7 @@ func (p *planner) preempt(c *cast, f *finder) bool {
 		if len(goes) == 0 {
 			continue
 		}
-		p.waitFor(f, goes)
+		p.waitFor(c.model.Name(), f, goes)
 		if p.preempted == nil {
 			p.preempted = map[string]bool{}
 		}
@@ -61,7 +61,7 @@ func (p *planner) draining() []*fleet.Replica {
 func (p *planner) ordered(id string) bool { return p.stopped(id) && !p.lettingGo(id) }
 
 // waitFor says whether the model fits once the replicas are gone; if so it keeps them, and the hosts where it will go, for it.
-func (p *planner) waitFor(f *finder, going []*fleet.Replica) bool {
+func (p *planner) waitFor(model string, f *finder, going []*fleet.Replica) bool {
 	going = slices.DeleteFunc(slices.Clone(going), func(r *fleet.Replica) bool { return p.promised[r.ID] })
 	needed := p.without(f, going)
 	if len(needed) == 0 {
@@ -76,7 +76,7 @@ func (p *planner) waitFor(f *finder, going []*fleet.Replica) bool {
 	}
 	p.promise(needed)
 	for _, s := range shards {
-		p.reserve(f.cards.Host(s.Node), f.spec.Name)
+		p.reserve(f.cards.Host(s.Node), model)
 	}
 	return true
 }
