@@ -56,6 +56,7 @@ type Config struct {
 	TLS *tls.Config
 
 	Tick    time.Duration // between reports; default 1 s
+	Look    time.Duration // between questions to engines how many requests wait in them; default EngineLook
 	Wait    time.Duration // of a blocking query for the table; default 30 s
 	Drain   time.Duration // what requests in flight may have after the end of the context; default 30 s
 	MaxBody int64         // bytes of a request; default 64 MiB
@@ -95,6 +96,7 @@ func (c Config) withDefaults() Config {
 	text(&c.Bind, "127.0.0.1:7380")
 	text(&c.Ops, "127.0.0.1:7381")
 	span(&c.Tick, time.Second)
+	span(&c.Look, EngineLook)
 	span(&c.Wait, 30*time.Second)
 	span(&c.Drain, 30*time.Second)
 	span(&c.Hung, 30*time.Second)
@@ -151,7 +153,7 @@ func (c Config) Validate() error {
 		}
 	}
 	require(c.KeysFile == "" || c.Keys != nil, "the file of API keys %s is to be followed, and no keys are given to begin with", c.KeysFile)
-	for name, d := range map[string]time.Duration{"tick": c.Tick, "wait": c.Wait, "drain": c.Drain, "body idle time": c.BodyIdle, "time for tokens to move": c.Hung,
+	for name, d := range map[string]time.Duration{"tick": c.Tick, "time between questions to engines": c.Look, "wait": c.Wait, "drain": c.Drain, "body idle time": c.BodyIdle, "time for tokens to move": c.Hung,
 		"keep-alive delay": c.KeepAliveAfter, "keep-alive interval": c.KeepAliveEvery} {
 		require(d > 0, "the %s is %s; it must be more than 0s", name, d)
 	}

@@ -154,7 +154,8 @@ func (c *cluster) start() {
 	begin := time.Now()
 	config := Config{Name: "r1", DataDir: c.dir, Bind: clientsAt, Ops: opsAt, Network: c.net.Host("10.0.1.1"),
 		Policy: listen.Policy{InsecureNoTLS: true}, Source: c.peers, Sink: c.peers,
-		Clock: func() time.Duration { return time.Since(begin) }}
+		Clock: func() time.Duration { return time.Since(begin) },
+		Look:  24 * time.Hour} // scripted engines count what they are asked
 	if testing.Verbose() {
 		config.Logger = slog.New(slog.NewTextHandler(c.Output(), nil))
 	}

@@ -123,6 +123,7 @@ func (r *Router) serve(ctx context.Context, clients, operators net.Listener) err
 	back := run.NewGroup(context.WithoutCancel(ctx))
 	back.Add("routing table", func(ctx context.Context) error { return r.tables.follow(ctx, c.Source, c.Wait) })
 	back.Add("watch", func(ctx context.Context) error { return run.Every(ctx, c.Tick, r.watch) })
+	back.Add("engines", func(ctx context.Context) error { return run.Every(ctx, c.Look, r.askEngines) })
 	back.Add("reports", func(ctx context.Context) error { return run.Every(ctx, c.Tick, r.report) })
 	back.Add("operators", func(ctx context.Context) error {
 		return listen.ServeHTTP(ctx, operators, r.operators(), listen.ServerOptions{Log: c.Logger, Drain: time.Second})

@@ -17,6 +17,17 @@ type berth struct {
 	pick  func() int // which router a request comes to
 }
 
+// look has the engines tell the routers how many requests wait in them, as routers ask them to once a second.
+func (b *berth) look(engines []*engine) {
+	waiting := make(map[string]int, len(engines))
+	for i, e := range engines {
+		waiting[strconv.Itoa(i)] = e.queue()
+	}
+	for _, p := range b.pools {
+		p.Tell(waiting)
+	}
+}
+
 // newBerth makes routers over engines that are named by their numbers. now is the virtual time.
 func newBerth(policy string, routers, engines int, now func() time.Duration, pick func(n int) int) *berth {
 	row := wire.TableModel{Name: "m", Max: engines, Generation: 1, Serve: fl.ServeSpec{Policy: policy, Queue: fl.QueueSpec{Limit: 1, Timeout: fl.Duration(time.Minute)}}}

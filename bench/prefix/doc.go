@@ -5,7 +5,8 @@
 // bodies, hashed by its prefix index, and put through Pool.Acquire, Lease.Answered and Lease.Release at the moments at
 // which an engine would answer. Only HTTP is left out. The baselines are written down here after what their projects
 // publish, and are told more than they could know: what really lies in each engine's cache, and how many requests wait
-// in it, without delay. Berth's are told nothing but when first bytes and ends came.
+// in it, without delay. Berth's are told when first bytes and ends came, and once a
+// second how many requests wait in each engine, as they ask real ones.
 //
 // An engine computes one prompt after another, at a fixed rate of tokens that are not in its cache; after that a request
 // stays in flight while it gets its tokens. The cache holds blocks of 512 tokens, least recently used out first. That is

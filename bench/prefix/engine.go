@@ -58,6 +58,9 @@ type engine struct {
 	computed int // tokens
 }
 
+// queue is how many requests wait for their computing to begin.
+func (e *engine) queue() int { return max(e.waiting-1, 0) }
+
 // take puts a request into the engine and returns when its first token comes, when it ends, and how many of its tokens
 // were cached. What is cached when it is its turn is what is cached now and what those before it bring, which are in the
 // cache already.

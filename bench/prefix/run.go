@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"berth/router"
 )
 
 // result is what one policy made of a trace.
@@ -48,7 +50,7 @@ func policies() []policy {
 		seen("SGLang-style", func(r random) chooser { return &sglang{r} }),
 		seen("llm-d-style", func(r random) chooser { return &llmd{r, func(e *engine) int { return e.inFlight }} }),
 		{name: "llm-d-style, queues", informed: true, make: func(e []*engine, _ func() time.Duration, r *rand.Rand) chooser {
-			return &llmd{random{e, r}, func(e *engine) int { return max(e.waiting-1, 0) }}
+			return &llmd{random{e, r}, (*engine).queue}
 		}},
 		ours("ttft", 1), ours("ttft", 3), ours("prefix-bounded", 1), ours("prefix-bounded", 3), ours("least-loaded", 1), ours("round-robin", 1),
 	}
@@ -87,6 +89,14 @@ func (p policy) run(trace []request, f fleet, seed uint64) result {
 	at := func(t time.Duration, do func()) {
 		turn++
 		heap.Push(&due, event{t, do, turn})
+	}
+	if b, ok := c.(*berth); ok {
+		var look func()
+		look = func() {
+			b.look(engines)
+			at(now+router.EngineLook, look)
+		}
+		at(router.EngineLook, look)
 	}
 	var ttft []time.Duration
 	tokens, cached := 0, 0

@@ -58,17 +58,38 @@ type queue struct {
 	bytes   float64       // uncached, of these
 	since   time.Duration // the newest first byte, or the arrival of the first of them
 	busy    time.Duration // until then it computes prompts whose first byte cannot be seen, because their answer comes whole
+
+	others int           // streams that wait there and were not sent by this router, when the engine last told
+	told   time.Duration // of that
 }
 
-// wait is how long a new request would wait until its own prompt is computed.
-func (q *queue) wait(now time.Duration, fixed, perByte float64) float64 {
+// wait is how long a new request would wait until its own prompt is computed. typical is what a prompt takes that is not known.
+func (q *queue) wait(now time.Duration, fixed, perByte, typical float64) float64 {
 	wait := max(q.busy-now, 0).Seconds()
+	if q.crowded(now) {
+		wait += max(float64(q.others)*typical-max(now-q.told, 0).Seconds(), 0)
+	}
 	if q.streams > 0 {
 		all := float64(q.streams)*fixed + q.bytes*perByte
 		done := max(now-q.since, 0).Seconds() // of the one that is being computed, which is taken for an average one
 		wait += all - min(done, all/float64(q.streams))
 	}
 	return wait
+}
+
+// toldFor is how long what an engine told of its queue is believed.
+const toldFor = 5 * time.Second
+
+// crowded says whether others wait there too.
+func (q *queue) crowded(now time.Duration) bool { return q.others > 0 && now-q.told < toldFor }
+
+// tell takes the number of requests that wait for their computing, as the engine tells it. Where any wait, one is being
+// computed before them.
+func (q *queue) tell(now time.Duration, waiting int) {
+	q.others, q.told = 0, now
+	if waiting > 0 {
+		q.others = max(waiting+1-q.streams, 0)
+	}
 }
 
 // join puts a request into the queue.

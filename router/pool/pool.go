@@ -122,6 +122,7 @@ type model struct {
 	rounds   rounds
 	knocked  bool       // a request came and could not even wait; told in the next report
 	pace     pace       // of all replicas, for one of which little is known
+	typical  float64    // seconds that a prompt takes to compute, as far as this router sends them
 	luck     float64    // part of a prompt that its home has although this router did not send it there
 	has      []affinity // scratch, as are the next two
 	indexes  []*prefix.Index

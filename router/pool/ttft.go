@@ -52,7 +52,7 @@ func (ttft) pick(m *model, hint *Hint, c []*replica, start int) int {
 		if j == home.index {
 			compute -= homeWeight * m.luck * (compute - float64(home.shared*prefix.BlockSize))
 		}
-		first := r.queue.wait(now, fixed, perByte) + fixed + perByte*compute
+		first := r.queue.wait(now, fixed, perByte, m.typical) + fixed + perByte*compute
 		if p.Adapter != 0 && !has[j].adapter {
 			first += adapterSeconds
 		}
@@ -113,6 +113,7 @@ type guess struct {
 	compute float64 // of these, that the replica was expected to compute
 	blocks  int     // that it has ever had, whether or not it was believed to have them still
 	age     int     // of the last of them
+	crowded bool    // others wait there too, so that what it takes says little of the engine
 	luck    bool    // nothing told it from others, and it went home
 }
 
@@ -121,6 +122,7 @@ func (m *model) expect(r *replica, hint *Hint, now time.Duration) guess {
 	p := &hint.Prompt
 	has := r.affinity(p, r.index.Match(p.Blocks, 0))
 	g := guess{made: true, arrived: now, bytes: float64(p.Bytes), compute: float64(p.Bytes) - has.cached(p)}
+	g.crowded = r.queue.crowded(now)
 	g.blocks, g.age = r.index.Remembered(p.Blocks)
 	if m.seen.hint == hint {
 		h := m.seen.home
@@ -131,7 +133,9 @@ func (m *model) expect(r *replica, hint *Hint, now time.Duration) guess {
 	}
 	m.seen = sight{}
 	fixed, perByte := r.pace.line(m.pace)
-	r.queue.join(now, hint.Stream, g.compute, fixed+perByte*g.compute)
+	takes := fixed + perByte*g.compute
+	m.typical += typicalFade * (takes - m.typical)
+	r.queue.join(now, hint.Stream, g.compute, takes)
 	r.keep(p)
 	return g
 }
@@ -141,17 +145,21 @@ const (
 	tellingSeconds = 0.05
 	tellingShare   = 0.3
 	luckFade       = 0.05
+	typicalFade    = 0.02
 	firstLuck      = 0.1
 	// homeWeight is how much more a prompt's home counts than by what it saves this request: the next ones of the same
-	// conversation come to other routers, which will look for it there. It was found by trying 1 to 4 on a trace with
-	// three routers; with one, there is no luck and it weighs nothing.
-	homeWeight = 3
+	// conversation come to other routers, which will look for it there. It was found by trying 1 to 6 on a trace with
+	// three routers: more costs p90, less costs hits. With one router there is no luck and it weighs nothing.
+	homeWeight = 4
 	// missShare: what was not found is weaker evidence than what was, since a wait for others looks the same.
 	missShare = 24
 )
 
 // met learns from a first byte. The model's lock is held.
 func (m *model) met(r *replica, g *guess, now time.Duration) {
+	if g.crowded {
+		return
+	}
 	took := (now - max(g.arrived, r.queue.since)).Seconds() // behind others it began when theirs was done
 	fixed, perByte := r.pace.line(m.pace)
 	if old := float64(g.blocks * prefix.BlockSize); old*perByte > tellingSeconds {
