@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"slices"
@@ -21,7 +22,7 @@ func main() {
 	out := flag.String("json", "", "also write everything to this file")
 	rounds := flag.Int("rounds", 5, "rounds, in each of which every proxy is measured")
 	d := flag.Duration("d", time.Second, "time of each measurement")
-	idle := flag.Int("idle", 500, "idle streams")
+	idle := flag.Int("idle", 2000, "idle streams")
 	only := flag.String("only", "", "measure only these, by name, with commas between")
 	profile := flag.String("profile", "", "write the CPU profile of berth to this file")
 	flag.Parse()
@@ -94,6 +95,11 @@ func bench(o options) (err error) {
 		}
 	}
 	for i := range list {
+		if err := r.long(&list[i], 3*o.d); err != nil {
+			return fmt.Errorf("%s: %w", list[i].name, err)
+		}
+	}
+	for i := range list {
 		if err := r.hold(&list[i], o.idle); err != nil {
 			return fmt.Errorf("%s: %w", list[i].name, err)
 		}
@@ -113,6 +119,8 @@ type measures struct {
 	Alone   []float64 `json:"p50_us_one_connection"`
 	Chunk   []float64 `json:"cpu_us_per_chunk"`
 	Stream  float64   `json:"bytes_per_idle_stream"`
+	Held    int       `json:"idle_streams"`
+	Long    float64   `json:"cores_at_ten_long_prompts_a_second"`
 }
 
 type report struct {
@@ -153,18 +161,64 @@ func (r *report) measure(p *proxy, d time.Duration) error {
 	return nil
 }
 
-// hold measures memory with idle streams.
+// hold measures memory with idle streams, of a process that has just started, and that they are all there at the end.
 func (r *report) hold(p *proxy, n int) error {
+	if p.cmd == nil {
+		return nil
+	}
+	if err := p.restart(); err != nil {
+		return err
+	}
+	if p.most > 0 {
+		n = min(n, p.most)
+	}
 	before := p.resident()
 	streams, err := hold(p.addr, n)
-	r.By[p.name].Stream = float64(p.resident()-before) / float64(n)
-	for _, s := range streams {
-		_ = s.conn.Close()
+	defer func() {
+		for _, s := range streams {
+			_ = s.conn.Close()
+		}
+	}()
+	if err != nil {
+		return fmt.Errorf("idle stream %d of %d: %w", len(streams), n, err)
 	}
-	return err
+	r.By[p.name].Stream, r.By[p.name].Held = float64(p.resident()-before)/float64(n), n
+	for i, s := range streams {
+		_, _ = s.in.Discard(s.in.Buffered()) // what is left of the one event
+		_ = s.conn.SetReadDeadline(time.Now())
+		if _, err := s.in.ReadByte(); !errors.Is(err, os.ErrDeadlineExceeded) {
+			return fmt.Errorf("idle stream %d of %d has ended: %w", i, n, err)
+		}
+	}
+	return nil
+}
+
+// long measures prompts of 100,000 tokens, ten a second: half of each is what all have.
+func (r *report) long(p *proxy, d time.Duration) error {
+	const perSecond = 10
+	n := 0
+	before := p.cpu()
+	begin := time.Now()
+	for ; time.Since(begin) < d; n++ {
+		c, err := dial(p.addr, longBody(n))
+		if err != nil {
+			return err
+		}
+		err = c.ask(true)
+		_ = c.conn.Close()
+		if err != nil {
+			return err
+		}
+		time.Sleep(time.Until(begin.Add(time.Duration(n+1) * time.Second / perSecond)))
+	}
+	r.By[p.name].Long = (p.cpu() - before).Seconds() / time.Since(begin).Seconds()
+	return nil
 }
 
 func median(v []float64) float64 {
+	if len(v) == 0 {
+		return math.NaN() // no round was asked for
+	}
 	v = slices.Sorted(slices.Values(v))
 	return v[len(v)/2]
 }
@@ -175,14 +229,17 @@ func ratio(a, b []float64) (mid, low, high float64) {
 	for i := range a {
 		all = append(all, a[i]/b[i])
 	}
+	if len(all) == 0 {
+		return math.NaN(), math.NaN(), math.NaN()
+	}
 	return median(all), slices.Min(all), slices.Max(all)
 }
 
 func (r *report) print(w io.Writer) {
-	fmt.Fprintf(w, "%-10s %12s %10s %14s %12s %14s\n", "", "CPU/request", "req/s", "p50 alone", "CPU/chunk", "idle stream")
+	fmt.Fprintf(w, "%-10s %12s %10s %14s %12s %12s %21s\n", "", "CPU/request", "req/s", "p50 alone", "CPU/chunk", "long prompts", "idle stream")
 	for _, name := range r.Order {
 		m := r.By[name]
-		fmt.Fprintf(w, "%-10s %9.1f us %10.0f %11.0f us %9.2f us %11.1f KB\n", name, median(m.Request), median(m.Rate), median(m.Alone), median(m.Chunk), m.Stream/1024)
+		fmt.Fprintf(w, "%-10s %9.1f us %10.0f %11.0f us %9.2f us %6.2f cores %11.1f KB (%d)\n", name, median(m.Request), median(m.Rate), median(m.Alone), median(m.Chunk), m.Long, m.Stream/1024, m.Held)
 	}
 	own := r.By["berth"]
 	for _, name := range []string{"nginx", "haproxy", "reverse", "relay"} {

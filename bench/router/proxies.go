@@ -122,6 +122,7 @@ type proxy struct {
 	name, addr string
 	cmd        *exec.Cmd // nil: no process, the upstream itself
 	children   bool      // its work is done by a child
+	most       int       // idle streams that its configuration allows; 0: any number
 }
 
 const nginxConf = `daemon off; worker_processes 1; pid %[1]s/nginx.pid; error_log /dev/null; worker_rlimit_nofile 20000;
@@ -173,7 +174,7 @@ func peers(dir, to, profile string, free func() string) (list []proxy, missing [
 		if name == "haproxy" {
 			cmd = exec.Command(path, "-f", file)
 		}
-		list = append(list, proxy{name: name, addr: addr, cmd: cmd, children: name == "nginx"})
+		list = append(list, proxy{name: name, addr: addr, cmd: cmd, children: name == "nginx", most: map[string]int{"haproxy": 7500}[name]})
 	}
 	return list, missing, nil
 }
@@ -201,6 +202,14 @@ func (p *proxy) start() error {
 		}
 	}
 	return errors.New(p.name + " does not listen")
+}
+
+// restart begins the process anew.
+func (p *proxy) restart() error {
+	p.stop()
+	old := p.cmd
+	p.cmd = exec.Command(old.Path, old.Args[1:]...)
+	return p.start()
 }
 
 func (p *proxy) stop() {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -41,6 +42,11 @@ func events(w http.ResponseWriter, n int) {
 // body is a chat request of about a kilobyte, with more members before the messages.
 func body(members string) string {
 	return `{"model":"m",` + members + `"messages":[{"role":"user","content":"` + strings.Repeat("word ", 190) + `"}]}`
+}
+
+// longBody is a chat request of 100,000 tokens, about 400 KB, of which the half is its own.
+func longBody(n int) string {
+	return `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("word ", 40_000) + strings.Repeat(fmt.Sprintf("w%d ", 1000+n), 200_000/6) + `"}]}`
 }
 
 func serve(addr string, h http.Handler) error {
