@@ -70,6 +70,7 @@ func (x *exchange) relay(resp *http.Response, lease *pool.Lease) ending {
 	if !x.committed {
 		x.begin(resp, events || lines)
 	}
+	resp.Header = nil // the client has it
 	passed, err := x.copy(resp, lease)
 	if err == nil {
 		x.trailers(resp, announced)

@@ -27,8 +27,8 @@ import (
 const continueWait = 5 * time.Second
 
 // SpareHeap is how many bytes of garbage a process that is a router should let the heap grow by, see package heap: it saves
-// a tenth of a request's cost, and is less than five thousand streams take.
-const SpareHeap = 64 << 20
+// a tenth of a request's cost, and is what two thousand streams take.
+const SpareHeap = 32 << 20
 
 // plainBody is the most bytes of a request that goes the short way (package lane). It is kept whole in any case.
 const plainBody = 64 << 10

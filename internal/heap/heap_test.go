@@ -11,9 +11,9 @@ import (
 
 func TestPercent(t *testing.T) {
 	const mib = 1 << 20
-	for live, want := range map[uint64]int{0: 1600, 2 * mib: 1600, 8 * mib: 800, 64 * mib: 100, 640 * mib: 100} {
-		if got := percent(64*mib, live); got != want {
-			t.Errorf("%d bytes live: %d %%, want %d", live, got, want)
+	for u, want := range map[use]int{{}: 1600, {2 * mib, 0}: 1600, {8 * mib, 0}: 800, {64 * mib, 0}: 100, {640 * mib, 0}: 100, {64 * mib, 64 * mib}: 50} {
+		if got := percent(64*mib, u); got != want {
+			t.Errorf("%+v: %d %%, want %d", u, got, want)
 		}
 	}
 }

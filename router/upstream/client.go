@@ -73,7 +73,7 @@ func simple(r *http.Request) bool {
 	return r.GetBody != nil && r.ContentLength >= 0 && r.ContentLength <= maxBody && len(r.Trailer) == 0 && len(r.Header["Expect"]) == 0 && r.URL.Scheme == "http"
 }
 
-// RoundTrip implements [http.RoundTripper]. The answer's body must be closed; its connection is used again once all of it
+// RoundTrip implements [http.RoundTripper], but for the answer's Request, which may be nil. The answer's body must be closed; its connection is used again once all of it
 // has been read. The request's context ends it in all its stages.
 func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !simple(r) {
@@ -182,7 +182,7 @@ func (k *conn) answer(r *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	if resp, body := plainAnswer(k.in, r); resp != nil {
+	if resp, body := plainAnswer(k.in); resp != nil {
 		resp.Body = body
 		return resp, nil
 	}

@@ -15,7 +15,7 @@ import (
 
 // plainAnswer reads the head of an answer that is plain: whole in what was read, strictly valid, of a stated length or in
 // chunks. It returns nil for any other, and has then taken nothing.
-func plainAnswer(in *plain.Reader, r *http.Request) (*http.Response, *reply) {
+func plainAnswer(in *plain.Reader) (*http.Response, *reply) {
 	b := in.Bytes()
 	end := bytes.Index(b, []byte("\r\n\r\n"))
 	if end < 0 || !bytes.HasPrefix(b, []byte("HTTP/1.1 ")) {
@@ -35,7 +35,7 @@ func plainAnswer(in *plain.Reader, r *http.Request) (*http.Response, *reply) {
 	if last {
 		delete(h, "Connection")
 	}
-	resp := &http.Response{Status: status, StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h, Request: r, Close: last}
+	resp := &http.Response{Status: status, StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h, Close: last} // no Request: a stream would hold it for minutes
 	body := &reply{in: in, resp: resp}
 	switch lengths, codings := h["Content-Length"], h["Transfer-Encoding"]; {
 	case codings == nil:

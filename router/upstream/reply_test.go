@@ -63,7 +63,7 @@ func FuzzReply(f *testing.F) {
 			return
 		}
 		r := &http.Request{Method: http.MethodPost}
-		resp, body := plainAnswer(in, r)
+		resp, body := plainAnswer(in)
 		if resp == nil {
 			return
 		}
