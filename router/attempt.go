@@ -27,8 +27,9 @@ func (x *exchange) attempt(lease *pool.Lease) (over bool) {
 	defer func() { lease.Release(verdict) }()
 	ctx, cancel := context.WithCancel(x.r.Context())
 	defer cancel() // ends the engine's work on every path that has not read its whole answer
+	x.cancel = cancel
 	x.waits = context.AfterFunc(lease.Hung(), cancel)
-	defer x.waits()
+	defer func() { x.waits() }()
 	resp, err := x.h.transport.RoundTrip(x.outgoing(ctx, &lease.Endpoint))
 	if err != nil {
 		verdict, over = x.unreached(lease, err)

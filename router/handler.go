@@ -119,7 +119,8 @@ type exchange struct {
 	gone      bool          // the client went away
 	last      *openai.Error // what the newest failed attempt met
 	retry     string        // why another attempt is due; "" when none is
-	waits     func() bool   // ends the attempt's readiness to go elsewhere if its replica hangs
+	waits     func() bool   // ends the attempt's readiness to go elsewhere, or later to end, if its replica hangs
+	cancel    func()        // ends the attempt
 }
 
 // run sends the request to one replica after another until one answers or there is no more to try.

@@ -180,6 +180,9 @@ func (x *exchange) copy(resp *http.Response, lease *pool.Lease) (passed bool, er
 		if !passed {
 			passed = true
 			x.waits()
+			if x.want.stream {
+				x.waits = context.AfterFunc(lease.Dead(), x.cancel)
+			}
 			lease.Answered()
 			x.forget()
 		}

@@ -188,7 +188,7 @@ func (r *Router) takeOver(listeners ...net.Listener) error {
 
 // watch sets aside replicas whose tokens do not move.
 func (r *Router) watch(context.Context) error {
-	for _, id := range r.pool.Watch(pool.Patience{Stream: r.config.Hung, First: 4 * r.config.Hung}) {
+	for _, id := range r.pool.Watch(pool.Patience{Stream: r.config.Hung, First: 4 * r.config.Hung, Cut: 4 * r.config.Hung}) {
 		r.metrics.hung.Inc()
 		r.config.Logger.Warn("a replica is set aside: it moves no tokens", "replica", id)
 	}

@@ -15,7 +15,8 @@ type Lease struct {
 
 	model   *model
 	replica *replica
-	life    context.Context
+	life    context.Context // see Hung
+	end     context.Context // see Dead
 	trial   bool
 	stream  bool
 	begun   bool
@@ -84,7 +85,7 @@ func (m *model) take(r *replica, hint *Hint) Lease {
 	r.inFlight++
 	now := m.pool.clock.now()
 	r.used = stamp{at: now, known: true}
-	l := Lease{Endpoint: r.Endpoint, model: m, replica: r, life: r.life.ctx, stream: hint.Stream}
+	l := Lease{Endpoint: r.Endpoint, model: m, replica: r, life: r.life.ctx, end: r.end.ctx, stream: hint.Stream}
 	if l.stream {
 		r.motion.streams++
 	}

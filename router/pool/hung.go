@@ -11,6 +11,9 @@ type Patience struct {
 	Stream time.Duration
 	// First is for one that has begun none, while several wait for their first byte: a single long prompt may take long.
 	First time.Duration
+	// Cut is how long a replica that was found hung may go on so before the streams that it has begun are given up too. Some
+	// engines let all streams stand while they compute one long prompt, so it is longer than Stream.
+	Cut time.Duration
 }
 
 // leastWaiting is how many streams must wait for their first byte before that alone is evidence.
@@ -22,6 +25,7 @@ type motion struct {
 	streams, begun int       // streams in flight, and those of them that have had a byte
 	seen           uint64    // moves at the newest look
 	since          time.Time // of that look, or of the newest one at which there was nothing to move
+	still          time.Time // since when nothing has moved, as far as looks tell
 }
 
 // life is what requests that wait for a replica's first byte hold on to.
@@ -34,6 +38,9 @@ func newLife() life {
 	ctx, end := context.WithCancel(context.Background())
 	return life{ctx, end}
 }
+
+// Dead gives a context that ends when the replica has been hung for so long that its begun streams are given up.
+func (l *Lease) Dead() context.Context { return l.end }
 
 // Hung gives a context that ends when the replica is found hung, so that what waits for its first byte can go elsewhere.
 func (l *Lease) Hung() context.Context { return l.life }
@@ -69,11 +76,15 @@ func (p *Pool) Watch(patience Patience) (hung []string) {
 func (m *model) watch(r *replica, patience Patience, now time.Time) bool {
 	moves := r.moves.Load()
 	if moved := moves != r.motion.seen; moved || r.motion.streams == 0 {
-		r.motion.seen, r.motion.since = moves, now
+		r.motion.seen, r.motion.since, r.motion.still = moves, now, now
 		if moved && r.trouble.hung {
 			r.trouble = trouble{wrongKey: r.trouble.wrongKey}
 		}
 		return false
+	}
+	if r.trouble.hung && now.Sub(r.motion.still) >= patience.Cut && r.motion.begun > 0 {
+		r.end.end()
+		r.end = newLife()
 	}
 	still := now.Sub(r.motion.since)
 	switch {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-var patience = Patience{Stream: 30 * time.Second, First: 2 * time.Minute}
+var patience = Patience{Stream: 30 * time.Second, First: 2 * time.Minute, Cut: 2 * time.Minute}
 
 // watched looks once a second for d and returns what was set aside.
 func (b *bench) watched(d time.Duration) (hung []string) {

@@ -139,7 +139,8 @@ type replica struct {
 	used     stamp
 	trouble  trouble
 	motion   motion
-	life     life
+	life     life          // of requests that wait for their first byte
+	end      life          // of streams that have had it
 	moves    atomic.Uint64 // bytes came; written without the lock
 	seed     uint64        // hash of its id, for rendezvous
 	index    prefix.Index
@@ -148,7 +149,7 @@ type replica struct {
 }
 
 func newReplica(e wire.Endpoint) *replica {
-	return &replica{Endpoint: e, life: newLife(), seed: prefix.Text(0, e.Replica)}
+	return &replica{Endpoint: e, life: newLife(), end: newLife(), seed: prefix.Text(0, e.Replica)}
 }
 
 // stamp is a moment of the clock, or the fact that there was none.
