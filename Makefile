@@ -139,6 +139,7 @@ fuzz: ## thirty seconds of each fuzz target
 	$(GO) test ./fleet/wire -run '^$$' -fuzz FuzzQuick -fuzztime 30s
 	$(GO) test ./router/openai -run '^$$' -fuzz FuzzScanner -fuzztime 30s
 	$(GO) test ./router/openai -run '^$$' -fuzz FuzzPrompt -fuzztime 30s
+	$(GO) test ./router -run '^$$' -fuzz FuzzConnection -fuzztime 30s
 	$(GO) test ./internal/lane -run '^$$' -fuzz FuzzHead -fuzztime 30s
 	$(GO) test ./router/upstream -run '^$$' -fuzz FuzzReply -fuzztime 30s
 
