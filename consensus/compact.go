@@ -101,5 +101,9 @@ func (f *files) storeUse() (StoreUse, error) {
 	}
 	st := f.bolt.Stats()
 	free := int64(st.FreePageN+st.PendingPageN) * int64(os.Getpagesize())
-	return StoreUse{File: info.Size(), Used: max(0, info.Size()-free)}, nil
+	u := StoreUse{File: info.Size(), Used: max(0, info.Size()-free)}
+	if f.wal != nil { // its files go with their entries
+		u.File, u.Used = u.File+f.wal.Size(), u.Used+f.wal.Size()
+	}
+	return u, nil
 }

@@ -63,11 +63,15 @@ func name(round string, i, k int) string { return fmt.Sprintf("bench-%s-%d-%d", 
 
 // put applies a model whose weights' name carries the payload.
 func put(ctx context.Context, c *client.Client, name, payload string) error {
+	_, err := c.Apply(ctx, modelOf(name, payload), client.ApplyOptions{AllowUnplaceable: true})
+	return err
+}
+
+func modelOf(name, payload string) fleet.ModelSpec {
 	spec := fleet.DefaultedSpec()
 	spec.Version, spec.Kind, spec.Name = fleet.SpecVersion, "model", name
 	spec.Engine = fleet.EngineSpec{Driver: "sim", Weights: payload}
 	spec.Placement.GPUsPerNode = 1
 	spec.Replicas = fleet.ReplicaCount{Min: 0, Max: 1}
-	_, err := c.Apply(ctx, spec, client.ApplyOptions{AllowUnplaceable: true})
-	return err
+	return spec
 }

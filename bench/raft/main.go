@@ -1,6 +1,7 @@
 // Command raft measures replicated writes of three `berth peer` processes through their HTTP API beside three etcd servers through etcd's own
 // client: the same machine, the same disk, fsync on, defaults on both sides, in turn and several times. Berth's writes are whole ones: a new model with a
-// request id, checked, planned for, remembered. Both sides have one connection a client, spread over the three servers.
+// request id, checked, planned for, remembered. Both sides have one connection a client, spread over the three servers. Beside them three processes with
+// consensus and state machine alone are loaded at Propose.
 //
 // It prints a table with medians, ratios and the spread of the rounds, and with -json FILE writes it.
 package main
@@ -51,13 +52,19 @@ func main() {
 	on := flag.String("load", "", "be the load on these peers (internal)")
 	clients := flag.Int("clients", 64, "clients of that load (internal)")
 	round := flag.String("round", "", "prefix of its names (internal)")
+	place := flag.Int("node", -1, "be consensus alone, in this place of -raft (internal)")
+	raft := flag.String("raft", "", "raft addresses of the three, with commas (internal)")
+	data := flag.String("data", "", "its data directory (internal)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var err error
-	if *on != "" {
+	switch {
+	case *place >= 0:
+		err = node(ctx, *place, strings.Split(*raft, ","), *data, s)
+	case *on != "":
 		err = load(ctx, strings.Split(*on, ","), *clients, s.size, s.length, *round)
-	} else {
+	default:
 		err = s.measure(ctx, *file)
 	}
 	if err != nil {
@@ -89,8 +96,19 @@ func (s setup) measure(ctx context.Context, file string) (err error) {
 	if err != nil {
 		return err
 	}
+	nodes, err := startTrio(st.Group, self, s)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, nodes.close()) }()
 	out := map[string][]sample{}
 	for round := range s.rounds {
+		one, err := nodes.round(ctx, fmt.Sprint(round), s.length)
+		if err != nil {
+			return err
+		}
+		out["propose_64"] = append(out["propose_64"], one)
+		fmt.Printf("round %d  propose 64     %7.0f writes/s  p50 %7.2f ms  p99 %7.2f ms  %d failed\n", round+1, one.Rate, one.P50, one.P99, one.Failed)
 		for _, clients := range []int{64, 1} {
 			args := []string{"-clients", fmt.Sprint(clients), "-size", fmt.Sprint(s.size), "-for", s.length.String(), "-round", fmt.Sprintf("%d.%d", round, clients)}
 			sides := map[string][]string{
@@ -157,10 +175,12 @@ func report(out map[string][]sample, file string) error {
 	figures := map[string]any{
 		"etcd_version":    out["etcd_64"][0].Version,
 		"berth_writes_64": rate("berth_64"), "etcd_writes_64": rate("etcd_64"), "ratio_writes_64": rate("berth_64") / rate("etcd_64"),
+		"propose_writes_64": rate("propose_64"), "ratio_propose_64": rate("propose_64") / rate("etcd_64"),
 		"berth_p50_ms_1": p50("berth_1"), "etcd_p50_ms_1": p50("etcd_1"), "ratio_p50_1": p50("berth_1") / p50("etcd_1"),
 		"rounds": out,
 	}
 	fmt.Printf("64 clients: %.0f writes/s, etcd %s %.0f: %.2f ×\n", rate("berth_64"), out["etcd_64"][0].Version, rate("etcd_64"), figures["ratio_writes_64"])
+	fmt.Printf("at Propose: %.0f writes/s: %.2f × etcd\n", rate("propose_64"), figures["ratio_propose_64"])
 	fmt.Printf("1 client: p50 %.2f ms, etcd %.2f ms: %.2f ×\n", p50("berth_1"), p50("etcd_1"), figures["ratio_p50_1"])
 	if file == "" {
 		return nil

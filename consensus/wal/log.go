@@ -98,6 +98,17 @@ func (l *Log) LastIndex() (uint64, error) {
 	return l.last(), nil
 }
 
+// Size is how many bytes of the disk the log takes.
+func (l *Log) Size() int64 {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	var n int64
+	for _, s := range l.segments {
+		n += max(s.end, s.room)
+	}
+	return n
+}
+
 // last is the index of the newest entry; less than first when there is none.
 func (l *Log) last() uint64 {
 	if len(l.segments) == 0 {
