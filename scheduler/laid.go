@@ -46,10 +46,22 @@ func (l *laid) follow(k *Planner, c *Changes) {
 	}
 	for _, row := range c.Models {
 		l.stale = true
+		if takesTheSame(row) {
+			continue
+		}
 		for _, r := range k.rows.byModel[row.key((*fleet.Model).Name)] {
 			l.moved[r.ID] = true // what an older generation takes is known from its model's row
 		}
 	}
+}
+
+// takesTheSame says whether what a model's replicas take of their hosts is as it was.
+func takesTheSame(row Row[fleet.Model]) bool {
+	if row.Old == nil || row.New == nil || row.Old.Generation != row.New.Generation {
+		return false
+	}
+	a, b := &row.Old.Spec.Placement, &row.New.Spec.Placement
+	return a.CPUs == b.CPUs && a.Memory == b.Memory
 }
 
 // alike says whether two rows of a node differ in nothing that a finder or a meter keeps: only in its state, and in the condition of its cards.
