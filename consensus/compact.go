@@ -13,7 +13,7 @@ import (
 	"berth/internal/durable"
 )
 
-// storeFile is the log store's file. It never shrinks by itself: pages of entries that are gone are used again, and given back to the file system
+// storeFile keeps term and vote, and the log where it is kept as boltdb. It never shrinks by itself: pages of entries that are gone are used again, and given back to the file system
 // only by a compaction.
 const storeFile = "raft.db"
 
@@ -87,23 +87,24 @@ func copyStore(to, from string) (err error) {
 // Close gives the data directory back.
 func (c *Compaction) Close() error { return c.off.close() }
 
-// StoreUse is how large the log store's file is, in bytes, and how much of it holds something.
-type StoreUse struct{ File, Used int64 }
+// StoreUse is how large the files of log, term and vote are, in bytes. File is raft.db and Used how much of it holds something; Log is what lies in a
+// folder of its own, which shrinks by itself.
+type StoreUse struct{ File, Used, Log int64 }
 
-// storeUse looks at the file; nothing in memory.
-func (f *files) storeUse() (StoreUse, error) {
+// storeUse looks at the files; nothing in memory.
+func (f *files) storeUse() (u StoreUse, err error) {
 	if f.bolt == nil {
-		return StoreUse{}, nil
+		return u, nil
+	}
+	if f.wal != nil {
+		u.Log = f.wal.Size()
 	}
 	info, err := os.Stat(filepath.Join(f.dir, storeFile))
 	if err != nil {
-		return StoreUse{}, err
+		return u, err
 	}
 	st := f.bolt.Stats()
 	free := int64(st.FreePageN+st.PendingPageN) * int64(os.Getpagesize())
-	u := StoreUse{File: info.Size(), Used: max(0, info.Size()-free)}
-	if f.wal != nil { // its files go with their entries
-		u.File, u.Used = u.File+f.wal.Size(), u.Used+f.wal.Size()
-	}
+	u.File, u.Used = info.Size(), max(0, info.Size()-free)
 	return u, nil
 }

@@ -30,7 +30,7 @@ func TestCompaction(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.use.Used > c.use.File/2 || !strings.Contains(c.Diff(), fmt.Sprintf("- raft.db %d bytes\n", c.use.File)) {
+		if c.use.Log == 0 || c.use.Used > c.use.File/2 || !strings.Contains(c.Diff(), fmt.Sprintf("- raft.db %d bytes\n", c.use.File)) {
 			t.Errorf("%+v\n%s", c.use, c.Diff())
 		}
 		if err := errors.Join(c.Commit(), c.Close()); err != nil {
@@ -77,9 +77,9 @@ func TestWarningsOfADisk(t *testing.T) {
 		want []string
 	}{
 		{DiskUse{}, nil}, // in memory
-		{DiskUse{Store: StoreUse{gib, gib}, Snapshot: gib, Free: 100 * gib, Total: 500 * gib}, nil},
-		{DiskUse{Store: StoreUse{gib, gib / 8}, Free: 100 * gib, Total: 500 * gib}, []string{"has grown to 1024 MiB and holds 128 MiB"}},
-		{DiskUse{Store: StoreUse{100 << 20, 1 << 20}, Free: 100 * gib, Total: 500 * gib}, nil}, // small enough to not matter
+		{DiskUse{Store: StoreUse{File: gib, Used: gib}, Snapshot: gib, Free: 100 * gib, Total: 500 * gib}, nil},
+		{DiskUse{Store: StoreUse{File: gib, Used: gib / 8}, Free: 100 * gib, Total: 500 * gib}, []string{"has grown to 1024 MiB and holds 128 MiB"}},
+		{DiskUse{Store: StoreUse{File: 100 << 20, Used: 1 << 20}, Free: 100 * gib, Total: 500 * gib}, nil}, // small enough to not matter
 		{DiskUse{Snapshot: 4 * gib, Free: 8 * gib, Total: 20 * gib}, []string{"8192 MiB free, and at least 8256 MiB"}},
 		{DiskUse{Free: 4 * gib, Total: 500 * gib}, []string{"4096 MiB free, and at least 5120 MiB"}},
 		{DiskUse{Free: 40 << 20, Total: gib, BallastGone: true}, []string{"ballast", "40 MiB free"}},

@@ -29,8 +29,9 @@ func careFigures(c *care) []prometheus.Collector {
 	return []prometheus.Collector{
 		gauge("disk_free_bytes", "Free on the file system of the data directory.", func() float64 { return float64(c.diskUse().Free) }),
 		gauge("disk_total_bytes", "Size of the file system of the data directory.", func() float64 { return float64(c.diskUse().Total) }),
-		gauge("store_file_bytes", "Size of the log store's file.", func() float64 { return float64(c.diskUse().Store.File) }),
-		gauge("store_used_bytes", "How much of the log store's file holds something.", func() float64 { return float64(c.diskUse().Store.Used) }),
+		gauge("log_bytes", "Size of the log's folder; 0 where the log is in raft.db.", func() float64 { return float64(c.diskUse().Store.Log) }),
+		gauge("store_file_bytes", "Size of raft.db: term, vote, and the log where it is kept as boltdb.", func() float64 { return float64(c.diskUse().Store.File) }),
+		gauge("store_used_bytes", "How much of raft.db holds something.", func() float64 { return float64(c.diskUse().Store.Used) }),
 		gauge("snapshot_bytes", "Size of the newest snapshot in the data directory.", func() float64 { return float64(c.diskUse().Snapshot) }),
 		gauge("ballast_gone", "1 after the disk was full and the ballast was given up.", func() float64 { return truth(c.diskUse().BallastGone) }),
 		gauge("backup_age_seconds", "Age of this peer's last good backup; -1: it has none.", func() float64 {
