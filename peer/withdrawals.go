@@ -13,7 +13,7 @@ import (
 )
 
 // withdrawAfter is how old a conditional drain is at least when it is taken back: an agent that was just restarted has answered by then.
-const withdrawAfter = 15 * time.Second
+const withdrawAfter = 20 * time.Second
 
 // withdrawals is the duty that takes conditional drains back whose door cannot be heard (DESIGN §8, rule 12). Such a drain has no deadline, and while the
 // agent of rank 0 is silent nobody can say whether its door has shut; meanwhile the cards of all its ranks would be promised to whoever waits for them,
