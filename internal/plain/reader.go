@@ -32,12 +32,7 @@ type Reader struct {
 
 // NewReader reads a connection.
 func NewReader(c net.Conn) *Reader {
-	r := &Reader{conn: c}
-	if s, ok := c.(syscall.Conn); ok {
-		if raw, err := s.SyscallConn(); err == nil {
-			r.raw = raw
-		}
-	}
+	r := &Reader{conn: c, raw: socketOf(c)}
 	r.once = r.fromSocket
 	return r
 }
@@ -114,18 +109,9 @@ func (r *Reader) came(n int, err error) error {
 // fromSocket reads from the socket; false asks to be called again when there is something.
 func (r *Reader) fromSocket(fd uintptr) bool {
 	r.hold()
-	n, err := read(int(fd), r.room[r.to:])
+	n, err := read(fd, r.room[r.to:])
 	r.err = r.came(n, err)
 	return !errors.Is(err, syscall.EAGAIN)
-}
-
-func read(fd int, p []byte) (int, error) {
-	for {
-		n, err := syscall.Read(fd, p)
-		if err != syscall.EINTR {
-			return n, err
-		}
-	}
 }
 
 // Read implements io.Reader: what was read before, then the connection itself.
