@@ -65,8 +65,10 @@ func applyModel(s *Server, q *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Planner.Fits(spec); err != nil && q.URL.Query().Get("allow_unplaceable") != "true" {
-		return nil, err
+	if q.URL.Query().Get("allow_unplaceable") != "true" { // it looks at every node, which is not for nothing
+		if err := s.Planner.Fits(spec); err != nil {
+			return nil, err
+		}
 	}
 	return applied(q.propose(fsm.ModelApply{Spec: spec, IfMatch: match}))
 }

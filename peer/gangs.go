@@ -13,6 +13,9 @@ import (
 // its word has a way to go.
 const doorSlack = 10 * time.Second
 
+// gangsPace is the pause between two looks at all replicas, however often they change: little beside doorSlack, and much beside what a look costs.
+const gangsPace = 500 * time.Millisecond
+
 // gangs is the duty that ends gangs whose door does not speak (DESIGN §8, rule 12): the ranks above 0 end only once rank 0 is known to be shut and
 // empty, or the deadline has passed by the leader's clock. Rank 0's machine may be gone for good; the cards of the others must not wait for it. A
 // conditional drain has no deadline: withdrawals looks after it.
@@ -38,6 +41,7 @@ func (g *gangs) run(ctx context.Context) error {
 		case <-t.C:
 		}
 		t.Stop()
+		pause(ctx, gangsPace)
 	}
 	return nil
 }
