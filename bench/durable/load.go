@@ -45,6 +45,9 @@ func (s *setup) load(ctx context.Context, peers []string, w *watcher, each int) 
 		}
 	}
 	most := s.nodes * cardsPerNode / 4 / s.submitters // replicas of one model
+	if most < each {
+		return sample{}, fmt.Errorf("a quarter of %d nodes has no room for %d replicas of each submitter", s.nodes, each)
+	}
 	began := time.Now()
 	errs := make([]error, len(all))
 	var work sync.WaitGroup

@@ -311,7 +311,7 @@ func (a *app) modelExplain() *cobra.Command {
 			}
 			fmt.Fprintln(a.out, refusal(r))
 			for _, n := range r.Counts {
-				fmt.Fprintf(a.out, "  %4d nodes: %s\n", n.Nodes, n.Reason)
+				fmt.Fprintf(a.out, "  %4d %s: %s\n", n.Nodes, map[bool]string{true: "node", false: "nodes"}[n.Nodes == 1], n.Reason)
 			}
 			return exit{code: exitNotPlaced}
 		})}
