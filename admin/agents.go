@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"net"
 	"net/http"
 
 	"berth/fleet"
@@ -34,11 +35,40 @@ func register(_ *Server, q *request) (any, error) {
 		return nil, fleet.Errorf(fleet.WrongCluster, "the node %s belongs to the cluster %s; this is %s", r.Name, r.Cluster, state.Cluster().ID).
 			WithHint("join the node to peers of its own cluster, or start the agent with an empty data directory")
 	}
+	if err := q.checkMoved(state, r); err != nil {
+		return nil, err
+	}
 	out, err := q.propose(fsm.NodeRegister{Registration: r})
 	if err != nil {
 		return nil, err
 	}
 	return wire.Registered{Cluster: state.Cluster().ID, Index: out.Index}, nil
+}
+
+// checkMoved refuses a node that is found on another host while its agent still answers where it is registered: one of the two is a copy.
+func (q *request) checkMoved(state *fsm.State, r wire.Registration) error {
+	old, known := state.Node(r.Name)
+	if !known || old.ID != r.ID || old.Instance == 0 || host(old.Address) == host(r.Address) {
+		return nil
+	}
+	switch alive, sure := q.server.Board.Answers(r.Name); {
+	case alive:
+		return fleet.Errorf(fleet.DuplicateID, "the node %s (id %s) answers at %s, and registers from %s: one machine is a copy of the other", r.Name, r.ID, old.Address, r.Address).
+			WithHint("stop the copy and empty its data directory; a machine that has moved is taken some seconds after its agent at the old address has ended")
+	case !sure:
+		return fleet.Errorf(fleet.NotReady, "the node %s was at %s and registers from %s; this leader is too new to say whether it still answers there", r.Name, old.Address, r.Address).
+			WithHint("repeat the request in a few seconds")
+	}
+	return nil
+}
+
+// host is the host of an address, or the whole where it has no port.
+func host(address string) string {
+	h, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	return h
 }
 
 // namesNode checks that a body speaks of the node in the path.

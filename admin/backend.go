@@ -37,6 +37,7 @@ type Knowledge struct {
 // Board is the observed side: what agents and routers say, held in the leader's memory and passed on to the followers.
 type Board interface {
 	Heartbeat(wire.Heartbeat) wire.HeartbeatAnswer
+	Answers(node string) (alive, sure bool)              // leader only: whether the registered life of a node must still be there; not sure: too early to say
 	Relay(wire.Relay) (wire.RelayAnswer, error)          // leader only
 	Report(wire.Report) (wire.ReportAnswer, error)       // leader only
 	Observed() wire.Observed                             // the leader's own, or the newest that the leader passed on, with its age

@@ -34,6 +34,8 @@ type peer struct {
 	observed  wire.Observed
 	fits      error
 	proposed  []fsm.Meta
+
+	alive, sure bool // of the registered life of any node
 }
 
 func newPeer(t *testing.T) *peer {
@@ -68,6 +70,7 @@ func (p *peer) Propose(_ context.Context, m fsm.Meta, c fsm.Command) (fsm.Outcom
 func (p *peer) Heartbeat(wire.Heartbeat) wire.HeartbeatAnswer {
 	return wire.HeartbeatAnswer{Cluster: "c-1"}
 }
+func (p *peer) Answers(string) (alive, sure bool)             { return p.alive, p.sure }
 func (p *peer) Relay(wire.Relay) (wire.RelayAnswer, error)    { return wire.RelayAnswer{}, nil }
 func (p *peer) Report(wire.Report) (wire.ReportAnswer, error) { return wire.ReportAnswer{Term: 1}, nil }
 func (p *peer) Observed() wire.Observed                       { return p.observed }

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -23,6 +24,7 @@ type agent struct {
 	end      context.CancelFunc
 	wg       sync.WaitGroup
 	instance uint64
+	host     string // of its address; empty: its name
 
 	mu     sync.Mutex
 	seq    uint64
@@ -44,13 +46,19 @@ type shard struct {
 // node starts an agent that knows the peers, and makes it a gossip member.
 func (r *rig) node(name string, gpus int, instance uint64, peers ...string) *agent {
 	r.t.Helper()
+	return r.nodeAt("", name, gpus, instance, peers...)
+}
+
+// nodeAt is node on a host of another name than the node's.
+func (r *rig) nodeAt(host, name string, gpus int, instance uint64, peers ...string) *agent {
+	r.t.Helper()
 	transport := listen.Transport(r.net.Host(name))
 	transport.DisableKeepAlives = true
 	c, err := client.New(client.Config{Addrs: peers, HTTP: &http.Client{Transport: transport}, Agent: "agent"})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	a := &agent{rig: r, name: name, gpus: gpus, client: c, instance: instance, shards: make(map[string]*shard), used: make(map[string]time.Time)}
+	a := &agent{rig: r, name: name, gpus: gpus, client: c, instance: instance, host: host, shards: make(map[string]*shard), used: make(map[string]time.Time)}
 	ctx, end := context.WithCancel(context.Background())
 	a.end = end
 	r.hub.set(member{Role: roleAgent, Name: name, ID: "id-" + name, Instance: instance, HTTP: name + ":7310"})
@@ -73,9 +81,11 @@ func (a *agent) silence(on bool) {
 	a.mute = on
 }
 
-func (a *agent) register(ctx context.Context) {
+// register is asked for again if it did not arrive.
+func (a *agent) register(ctx context.Context) error {
+	host := cmp.Or(a.host, a.name)
 	reg := wire.Registration{
-		Version: wire.Version, Name: a.name, ID: "id-" + a.name, Instance: a.instance, Address: a.name + ":7310", EngineAddress: a.name,
+		Version: wire.Version, Name: a.name, ID: "id-" + a.name, Instance: a.instance, Address: host + ":7310", EngineAddress: host,
 		Release: "test", Level: 1, Engines: []fleet.EngineOffer{{Driver: "sim", Version: "1.0.0", Hub: true, SpanNodes: true, AllowArgs: []string{"*"}}},
 		Inventory: fleet.Inventory{Source: "file", Fabric: "fa", CPUs: 64, Memory: 512 * fleet.GiB},
 	}
@@ -84,11 +94,12 @@ func (a *agent) register(ctx context.Context) {
 			UUID: fmt.Sprintf("%s-gpu-%d", a.name, i), Index: i, Class: "h100-sxm-80gb", Memory: 80 * fleet.GiB, Health: fleet.Healthy,
 		})
 	}
-	_, _ = a.client.Register(ctx, reg) // asked for again if it did not arrive
+	_, err := a.client.Register(ctx, reg)
+	return err
 }
 
 func (a *agent) beat(ctx context.Context) {
-	a.register(ctx)
+	_ = a.register(ctx)
 	for ctx.Err() == nil {
 		if h, ok := a.heartbeat(); ok {
 			answer, err := a.client.Heartbeat(ctx, h)
@@ -98,7 +109,7 @@ func (a *agent) beat(ctx context.Context) {
 				a.mu.Unlock()
 			}
 			if err == nil && answer.Register {
-				a.register(ctx)
+				_ = a.register(ctx)
 			}
 		}
 		pause(ctx, time.Second)

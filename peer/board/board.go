@@ -29,9 +29,9 @@ type Board struct {
 	mirror  *mirror // of the leader's rows; it has a lock of its own
 
 	mu   sync.Mutex
-	held map[string]held // by node: the newest heartbeat that the leader has not had yet
-	word word            // what the leader said last
-	term *Term           // nil: this peer does not lead
+	held map[life]held // the newest heartbeat of each life of a node that the leader has not had yet
+	word word          // what the leader said last
+	term *Term         // nil: this peer does not lead
 }
 
 type held struct {
@@ -53,7 +53,7 @@ const stampFor = 5 * time.Second
 
 // New makes a board that has heard nothing.
 func New(c Config) *Board {
-	return &Board{Config: c, ring: newRing(eventsKept), held: make(map[string]held), mirror: &mirror{state: c.State}}
+	return &Board{Config: c, ring: newRing(eventsKept), held: make(map[life]held), mirror: &mirror{state: c.State}}
 }
 
 // Heartbeat takes one from an agent and answers at once: it waits for nobody. Without a stamp of a leader of late the answer has none.
@@ -81,9 +81,9 @@ func (b *Board) Heartbeat(h wire.Heartbeat) wire.HeartbeatAnswer {
 		stamp := b.word.stamp
 		answer.Stamp, answer.Interval = &stamp, b.word.interval
 	}
-	// A follower may lag behind the registration, so it keeps what any known node says; the leader looks again.
-	if old, ok := b.held[h.Node]; known && b.term == nil && (!ok || newer(h, old.heartbeat)) {
-		b.held[h.Node] = held{h, now}
+	// A follower may lag behind the registration, so it keeps what any life of a known node says; the leader looks again.
+	if old, ok := b.held[lifeOf(h)]; known && b.term == nil && (!ok || h.Seq > old.heartbeat.Seq) {
+		b.held[lifeOf(h)] = held{h, now}
 	}
 	return answer
 }
@@ -94,8 +94,22 @@ func registered(n *fleet.Node, h wire.Heartbeat) bool {
 	return n.ID == h.ID && n.Instance == h.Instance
 }
 
-func newer(h, than wire.Heartbeat) bool {
-	return h.Instance > than.Instance || h.Instance == than.Instance && h.Seq > than.Seq
+// life is one start of a machine's agent. A copied machine that runs beside its original is another life of the same node, and must not cover it.
+type life struct {
+	node, id string
+	instance uint64
+}
+
+func lifeOf(h wire.Heartbeat) life { return life{h.Node, h.ID, h.Instance} }
+
+// Answers says whether the registered life of a node has been heard so lately that it must still be there. sure is false while this peer does not
+// lead, and has not led for long enough to have heard it: then nobody can say.
+func (b *Board) Answers(node string) (alive, sure bool) {
+	t, _ := b.source()
+	if t == nil {
+		return false, false
+	}
+	return t.answers(b.Clock(), node)
 }
 
 // Report takes a router's report. Only the leader can; elsewhere the error is fleet.NoLeader.
@@ -184,8 +198,8 @@ func (b *Board) Lead(term uint64) (*Term, func()) {
 	defer b.mu.Unlock()
 	b.term = t
 	state, now := b.State(), b.Clock()
-	for name, h := range b.held { // they came before the term, and their age says so
-		if node, ok := state.Node(name); ok && registered(node, h.heartbeat) {
+	for whose, h := range b.held { // they came before the term, and their age says so
+		if node, ok := state.Node(whose.node); ok && registered(node, h.heartbeat) {
 			t.hear(now, h.heartbeat, now-h.at)
 		}
 	}

@@ -9,16 +9,16 @@ import (
 	"berth/idle"
 )
 
-// Outgoing is what this follower has for the leader: the newest heartbeat of each node, whole, and the gossip members that it sees alive. What
+// Outgoing is what this follower has for the leader: the newest heartbeat of each life of a node, whole, and the gossip members that it sees alive. What
 // was taken and did not arrive is put back by Undelivered.
 func (b *Board) Outgoing(alive map[string]uint64) wire.Relay {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.Clock()
 	r := wire.Relay{Version: wire.Version, Peer: b.Peer, Alive: alive, Have: b.mirror.heard()}
-	for node, h := range b.held {
+	for whose, h := range b.held {
 		r.Heartbeats = append(r.Heartbeats, wire.Held{HeldSeconds: (now - h.at).Seconds(), Heartbeat: h.heartbeat})
-		delete(b.held, node)
+		delete(b.held, whose)
 	}
 	return r
 }
@@ -31,8 +31,8 @@ func (b *Board) Undelivered(r wire.Relay, took time.Duration) {
 	now := b.Clock()
 	for _, back := range r.Heartbeats {
 		h := back.Heartbeat
-		if old, ok := b.held[h.Node]; !ok || newer(h, old.heartbeat) {
-			b.held[h.Node] = held{h, now - took - seconds(back.HeldSeconds)}
+		if old, ok := b.held[lifeOf(h)]; !ok || h.Seq > old.heartbeat.Seq {
+			b.held[lifeOf(h)] = held{h, now - took - seconds(back.HeldSeconds)}
 		}
 	}
 }

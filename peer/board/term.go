@@ -94,6 +94,22 @@ func (t *Term) hear(now time.Duration, h wire.Heartbeat, heldFor time.Duration) 
 	t.nodes.Put(h.Node, heardNode{instance: h.Instance, seq: h.Seq, at: at})
 }
 
+// answers says whether the registered life of a node must still be there; not sure while this term could not have heard it yet.
+func (t *Term) answers(now time.Duration, node string) (alive, sure bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	state := t.state()
+	limit := 3 * idle.Interval(state.NodeCount())
+	n, known := state.Node(node)
+	if !known {
+		return false, true
+	}
+	if h, ok := t.nodes.Get(node); ok && h.instance == n.Instance && now-h.at <= limit {
+		return true, true
+	}
+	return false, now-t.began > limit
+}
+
 func (t *Term) hearPeer(now time.Duration, r wire.Relay) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
