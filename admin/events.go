@@ -25,7 +25,7 @@ type wanted struct {
 // a header where it was.
 func (q *request) wanted() (wanted, error) {
 	v := q.URL.Query()
-	w := wanted{node: v.Get("node"), model: v.Get("model"), replica: v.Get("replica")}
+	w := wanted{node: v.Get("node"), model: modelName(q.server.Core.State(), v.Get("model")), replica: v.Get("replica")}
 	since := v.Get("since")
 	if last := q.Header.Get("Last-Event-ID"); last != "" {
 		since = last

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"berth/fleet"
@@ -23,15 +24,22 @@ func replicaRoutes() []route {
 	}
 }
 
+// replicaStates are what a list can be asked for; "" is any. A stopped replica has no row.
+var replicaStates = []fleet.ReplicaState{"", fleet.Starting, fleet.Ready, fleet.DrainingDown, fleet.Stopped, fleet.Failed}
+
 func listReplicas(s *Server, q *request) (any, error) {
 	state, err := q.block(anyOf(fsm.Replicas, fsm.Nodes))
 	if err != nil {
 		return nil, err
 	}
 	v := q.URL.Query()
+	if !slices.Contains(replicaStates, fleet.ReplicaState(v.Get("state"))) {
+		return nil, fleet.Errorf(fleet.BadRequest, "state is %q; write starting, ready, draining or failed", v.Get("state"))
+	}
+	model := modelName(state, v.Get("model"))
 	var rows []wire.ReplicaView
 	for _, r := range s.replicaViews(state) {
-		if (v.Get("model") == "" || r.Model == v.Get("model")) &&
+		if (model == "" || r.Model == model) &&
 			(v.Get("node") == "" || r.Rank(v.Get("node")) >= 0) &&
 			(v.Get("state") == "" || string(r.State) == v.Get("state")) {
 			rows = append(rows, r)

@@ -200,6 +200,7 @@ func TestBadInputIsRefusedWithItsCodeAndChangesNothing(t *testing.T) {
 		{"GET", "/api/v1/models?index=7", ``, fleet.BadRequest},
 		{"GET", "/api/v1/models?limit=0", ``, fleet.BadRequest},
 		{"GET", "/api/v1/models?consistency=strong", ``, fleet.BadRequest},
+		{"GET", "/api/v1/replicas?state=reddy", ``, fleet.BadRequest},
 		{"POST", "/api/v1/nodes/none/cordon", ``, fleet.NotFound},
 		{"POST", "/api/v1/peers/none/promote", ``, fleet.NotFound},
 		{"POST", "/api/v1/replicas/r-1.1.1/stop", ``, fleet.NotFound},
@@ -346,6 +347,21 @@ func TestABlockingReadWakesOnChangeAndIsNeverOlderThanAsked(t *testing.T) {
 			t.Errorf("an index of another epoch: %d after %s", w.Code, time.Since(start))
 		}
 	})
+}
+
+func TestReplicasAreFoundByTheAliasOfTheirModel(t *testing.T) {
+	p := newPeer(t)
+	p.do(t, fsm.NodeRegister{Registration: wire.Registration{Version: 1, Name: "n1", ID: "id", Instance: 1, Address: "192.0.2.1:7310",
+		Inventory: fleet.Inventory{GPUs: []fleet.GPU{{UUID: "g", Class: "c", Memory: fleet.GiB, Health: fleet.Healthy}}}, Engines: []fleet.EngineOffer{{Driver: "sim", Hub: true}}}})
+	api := p.api(nil)
+	call(api, "PUT", "/api/v1/models/m", strings.Replace(spec("m"), `"engine"`, `"aliases":["short"],"engine"`, 1))
+	p.do(t, fsm.PlanApply{Plan: fleet.Plan{Items: []fleet.PlanItem{{Place: &fleet.PlaceItem{Model: "m", Generation: 1, Shards: []fleet.Shard{{Node: "n1", Claims: []fleet.Claim{{GPU: "g"}}}}}}}}})
+	for query, want := range map[string]int{"": 1, "?model=m": 1, "?model=short": 1, "?model=other": 0, "?state=starting": 1, "?state=ready": 0} {
+		var rows struct{ Items []wire.ReplicaView }
+		if w := call(api, "GET", "/api/v1/replicas"+query, ""); json.Unmarshal(w.Body.Bytes(), &rows) != nil || len(rows.Items) != want {
+			t.Errorf("%q: %s, want %d rows", query, w.Body, want)
+		}
+	}
 }
 
 func TestTheKeyOfADoorIsInTheTableAlone(t *testing.T) {

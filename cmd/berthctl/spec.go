@@ -14,7 +14,7 @@ import (
 
 // notYet lists the fields that this release keeps, checks and shows, but gives no effect yet.
 var notYet = map[string]string{
-	"replicas.max": "bounds scale and wake; there is no autoscaling",
+	"replicas.max": "bounds wake, and a scale beyond it raises it; there is no autoscaling",
 }
 
 func (a *app) printModel(m wire.ModelView) {
