@@ -74,8 +74,13 @@ func (l layout) stoppable(rows []wire.IdleRow) list {
 		style: bold, all: "berthctl idle", made: l,
 		title: fmt.Sprintf("CAN BE STOPPED  %s, %s", plural(len(rows), "replica", "replicas"), plural(gpus, "GPU", "GPUs")),
 	}
+	id, name := 14, l.name() // an id is what one types to stop it, so it is never cut; after a restore it is longer, and names give way
 	for _, r := range rows {
-		text := fmt.Sprintf("  %-14s %-*s %4d %-4s  quiet %7s  idle %7s", clip(r.ID, 14), l.name(), clip(r.Model, l.name()), r.GPUs, word(r.GPUs, "GPU", "GPUs"),
+		id = max(id, len(r.ID))
+	}
+	name = max(name-(id-14), 6)
+	for _, r := range rows {
+		text := fmt.Sprintf("  %-*s %-*s %4d %-4s  quiet %7s  idle %7s", id, r.ID, name, clip(r.Model, name), r.GPUs, word(r.GPUs, "GPU", "GPUs"),
 			Age(r.QuietSeconds), Age(r.IdleSeconds))
 		if l.width >= 100 {
 			text += fmt.Sprintf("  as of %4s ago", Age(r.AsOfSeconds))

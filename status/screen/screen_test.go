@@ -219,3 +219,13 @@ func leaderless() wire.Status {
 	b.model("m", 1, "", 0, "")
 	return status.Summarize(b.Input)
 }
+
+// TestAnIDIsNeverCut: an id is there to be typed, and after a restore it is longer than the column for the usual ones.
+func TestAnIDIsNeverCut(t *testing.T) {
+	st := small()
+	st.IdleReplicas[0].ID = "r-1796130912.4711.12"
+	out := strings.Join(screen.Render(st, screen.Options{}), "\n")
+	if !strings.Contains(out, "r-1796130912.4711.12 ") {
+		t.Errorf("in 80 columns:\n%s", out)
+	}
+}
