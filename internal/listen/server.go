@@ -155,7 +155,8 @@ func stop(srv *http.Server, live *tracker, cut context.CancelCauseFunc, kill fun
 	word := time.NewTimer(lastWord)
 	defer word.Stop()
 	select {
-	case <-live.idle():
+	case <-quiet: // not sooner: to close a connection on which the client is still sending may cost it the last that was sent
+		return nil
 	case <-word.C:
 	}
 	_ = srv.Close()
@@ -176,7 +177,6 @@ type tracker struct {
 	handlers int
 	conns    map[net.Conn]struct{}
 	waiting  chan struct{} // closed when nothing is left; nil while nobody waits
-	resting  chan struct{} // closed when no handler runs; nil while nobody waits
 }
 
 func newTracker() *tracker { return &tracker{conns: make(map[net.Conn]struct{})} }
@@ -222,21 +222,7 @@ func (t *tracker) quiet() <-chan struct{} {
 	return ch
 }
 
-// idle gives a channel that is closed once no handler runs.
-func (t *tracker) idle() <-chan struct{} {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	ch := make(chan struct{})
-	t.resting = ch
-	t.tell()
-	return ch
-}
-
 func (t *tracker) tell() {
-	if t.resting != nil && t.handlers == 0 {
-		close(t.resting)
-		t.resting = nil
-	}
 	if t.waiting != nil && t.handlers == 0 && len(t.conns) == 0 {
 		close(t.waiting)
 		t.waiting = nil
